@@ -1,0 +1,19 @@
+"""Quickstart: the generated source, hashed text features, no weights to fetch.
+
+python train.py --config=configs/quickstart.py --workdir=runs/quickstart
+python eval.py --workdir=runs/quickstart
+"""
+
+from ml_collections import ConfigDict
+
+from tarl_jax.config import Config, to_dict
+
+
+def get_config() -> ConfigDict:
+  config = ConfigDict(to_dict(Config()))
+  config.encoder.name = "hashed"
+  config.data.generated.train_streams = 120
+  config.data.generated.val_streams = 20
+  config.data.generated.test_streams = 30
+  config.opt.steps = 1200
+  return config

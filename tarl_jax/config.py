@@ -1,0 +1,161 @@
+"""The settings of a run: frozen dataclasses, made once from a config file's mapping.
+
+Owns which settings exist and which values are allowed. A config file (`configs/*.py`) is a
+Python file whose `get_config()` names what differs from the defaults below.
+"""
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from tarl_jax.data.moments import Capacities
+from tarl_jax.errors import InputError
+from tarl_jax.losses import COUNTERFACTUAL_FORMS, LossConfig
+from tarl_jax.models.policy import ModelConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class GeneratedConfig:
+  """How much of the generated source is used; 0 streams leave it out."""
+
+  seed: int = 0
+  train_streams: int = 0
+  val_streams: int = 0
+  test_streams: int = 0
+  claims: int = 60  # a stream
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig:
+  """Where claims come from. Paths are files of the user's own, as downloaded."""
+
+  halumem: tuple[str, ...] = ()  # release files, one user or many a file
+  locomo: tuple[str, ...] = ()  # locomo10.json
+  streams: tuple[str, ...] = ()  # JSONL of the common record, see data/record.py
+  generated: GeneratedConfig = GeneratedConfig()
+  capacities: Capacities = Capacities()
+  num_visible: int = 16
+  cache_dir: str = ".cache/embeddings"  # "" for no cache
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderConfig:
+  """The text encoder; `weights` is a folder for minilm, "" to look for them."""
+
+  name: str = "hashed"
+  weights: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class OptConfig:
+  """AdamW with a linear warm-up and a cosine decay to zero."""
+
+  lr: float = 2e-3
+  weight_decay: float = 1e-2
+  clip: float = 1.0
+  warmup: int = 100
+  batch_size: int = 128
+  steps: int = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """One run: a policy a seed, trained on the same split of the same data."""
+
+  data: DataConfig = DataConfig()
+  encoder: EncoderConfig = EncoderConfig()
+  model: ModelConfig = ModelConfig()
+  loss: LossConfig = LossConfig()
+  opt: OptConfig = OptConfig()
+  seeds: tuple[int, ...] = (0,)
+  eval_every: int = 200
+  probe_steps: int = 500  # training steps of the candidate-only probe
+
+
+def make_config(values: Mapping[str, Any]) -> Config:
+  """The resolved, checked settings.
+
+  Raises:
+    InputError: naming the setting, for an unknown name, a wrong type or a bad value.
+  """
+  config = _build(Config, values, "config")
+  data, opt = config.data, config.opt
+  has_source = data.halumem or data.locomo or data.streams or data.generated.train_streams
+  checks = (
+    (has_source, "data", "names no source; set data.halumem, data.locomo or data.generated"),
+    (data.num_visible >= 1, "data.num_visible", "must be at least 1"),
+    (opt.batch_size >= 1, "opt.batch_size", "must be at least 1"),
+    (opt.steps >= 1, "opt.steps", "must be at least 1"),
+    (opt.lr > 0, "opt.lr", "must be positive"),
+    (config.eval_every >= 1, "eval_every", "must be at least 1"),
+    (0 <= config.model.dropout < 1, "model.dropout", "must be at least 0 and under 1"),
+    (config.loss.tau > 0, "loss.tau", "must be positive"),
+    (min(config.loss.ledger_weights) >= 0, "loss.ledger_weights", "must not be negative"),
+    (bool(config.seeds), "seeds", "must name at least one seed"),
+    (len(set(config.seeds)) == len(config.seeds), "seeds", "names a seed twice"),
+    (
+      config.loss.counterfactual_form in COUNTERFACTUAL_FORMS,
+      "loss.counterfactual_form",
+      "must be one of " + ", ".join(COUNTERFACTUAL_FORMS),
+    ),
+  )
+  for holds, name, sentence in checks:
+    if not holds:
+      raise InputError(f"config.{name} {sentence}.")
+  return config
+
+
+def _build(kind: Any, values: Mapping[str, Any], where: str) -> Any:
+  """A dataclass or NamedTuple from a mapping, field by field, nothing unknown."""
+  hints = typing.get_type_hints(kind)
+  unknown = sorted(set(values) - set(hints))
+  if unknown:
+    raise InputError(f"{where}.{unknown[0]} is no setting; known are: {', '.join(hints)}.")
+  return kind(
+    **{name: _convert(hints[name], value, f"{where}.{name}") for name, value in values.items()}
+  )
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+  if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+    if not isinstance(value, Mapping):
+      raise InputError(f"{where} must be a group of settings, found {value!r}.")
+    return _build(kind, value, where)
+  if isinstance(kind, types.GenericAlias):
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+      raise InputError(f"{where} must be a tuple, found {value!r}.")
+    return tuple(_convert(kind.__args__[0], item, where) for item in items)
+  if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    return float(value)
+  if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+    raise InputError(f"{where} must be {kind.__name__}, found {value!r}.")
+  return value
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+  """Plain nested dict of a config, for JSON and for config files; tuples stay tuples."""
+  if hasattr(config, "_asdict"):
+    return {name: to_dict(value) for name, value in config._asdict().items()}
+  if dataclasses.is_dataclass(config):
+    fields = dataclasses.fields(config)
+    return {field.name: to_dict(getattr(config, field.name)) for field in fields}
+  return config
+
+
+def fingerprint(config: Config, *digests: str) -> str:
+  """Digest of everything that a checkpoint depends on: settings, data, encoder.
+
+  Paths are left out, so that a moved file or workdir changes nothing; `digests` are of what
+  the paths hold.
+  """
+  settings = to_dict(config)
+  for name in ("halumem", "locomo", "streams", "cache_dir"):
+    del settings["data"][name]
+  del settings["encoder"]["weights"]
+  content = json.dumps([settings, *digests], sort_keys=True)
+  return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()

@@ -1,0 +1,162 @@
+"""The training loop: data, steps, validation, checkpoints, resume.
+
+Resume is exact: the newest valid checkpoint gives parameters, optimizer, key and step, the
+step gives the data position, and metric lines after it are dropped.
+"""
+
+import math
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm import tqdm
+
+from tarl_jax import metrics
+from tarl_jax.config import Config, to_dict
+from tarl_jax.data.dataset import (
+  Split,
+  build_split,
+  fit_vocabulary,
+  load_encoder,
+  load_sources,
+  num_examples,
+  save_vocabulary,
+)
+from tarl_jax.errors import InputError
+from tarl_jax.inputs import Labels, PolicyInputs
+from tarl_jax.training.batches import batch_indices, take
+from tarl_jax.training.checkpoints import Checkpoints, workdir_lock
+from tarl_jax.training.learner import Learner, TrainState, make_learner, predict_all
+from tarl_jax.training.workdir import (
+  BEST_OF,
+  Stamp,
+  make_stamp,
+  open_checkpoints,
+  seed_folder,
+  write_stamp,
+)
+from tarl_jax.training.writers import MetricWriter
+
+_LOG_EVERY = 10
+
+
+def train(config: Config, workdir: pathlib.Path) -> None:
+  """Trains one policy a seed into `workdir`; resumes what is there.
+
+  Raises:
+    InputError: for unusable data, a workdir of another config or in use, damaged
+      checkpoints, or a loss that is not finite. Nothing is overwritten then.
+  """
+  with workdir_lock(workdir):
+    sources = load_sources(config.data)
+    encoder = load_encoder(config.encoder)
+    stamp = make_stamp(config, sources.digest, encoder.fingerprint)
+    for seed in config.seeds:  # another run's checkpoints stop us before anything is written
+      open_checkpoints(workdir, seed, stamp).close()
+    idf = fit_vocabulary(sources.splits["train"])
+    save_vocabulary(workdir / "vocabulary.json", idf)
+    write_stamp(workdir, stamp)
+    train_split, val_split = (
+      build_split(sources.splits[name], config, encoder, idf) for name in ("train", "val")
+    )
+    print(
+      f"{num_examples(train_split.labels)} training and {num_examples(val_split.labels)} "
+      f"validation examples; {sum(sources.skips.values())} records of the sources skipped"
+    )
+    for seed in config.seeds:
+      _train_seed(config, seed, workdir, stamp, train_split, val_split)
+
+
+def example_sizes(inputs: PolicyInputs) -> PolicyInputs:
+  """Shapes of one example, from arrays with a leading [E]."""
+  return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), inputs)
+
+
+def _train_seed(
+  config: Config,
+  seed: int,
+  workdir: pathlib.Path,
+  stamp: Stamp,
+  train_split: Split,
+  val_split: Split,
+) -> None:
+  learner = make_learner(example_sizes(train_split.inputs), config)
+  state = learner.init(jax.random.key(seed))
+  with open_checkpoints(workdir, seed, stamp) as checkpoints:
+    restored = checkpoints.restore_latest(state)
+    if restored is not None:
+      state = restored[1]
+    with MetricWriter(seed_folder(workdir, seed), to_dict(config)) as writer:
+      writer.truncate_after(int(state.step))
+      _run_steps(config, seed, learner, state, (train_split, val_split), checkpoints, writer)
+
+
+def _run_steps(
+  config: Config,
+  seed: int,
+  learner: Learner,
+  state: TrainState,
+  splits: tuple[Split, Split],
+  checkpoints: Checkpoints,
+  writer: MetricWriter,
+) -> None:
+  """Steps until `opt.steps`; step n is dispatched before the metrics of n - 1 are read."""
+  train_split, val_split = splits
+  data = jax.device_put(_trainable(train_split))
+  number = data[1].action.shape[0]
+  first, total = int(state.step), config.opt.steps
+  pending: tuple[int, dict[str, jax.Array]] | None = None
+  bar = tqdm(range(first, total), initial=first, total=total, desc=f"seed {seed}", mininterval=1.0)
+  for step in bar:
+    rows = jax.device_put(batch_indices(seed, step, number, config.opt.batch_size))
+    with jax.transfer_guard("disallow"):
+      state, step_metrics = learner.step(state, *data, rows)
+    if pending is not None:
+      _log(writer, bar, *pending)
+    pending = (step + 1, step_metrics)
+    if (step + 1) % config.eval_every == 0 or step + 1 == total:
+      _log(writer, bar, *pending)
+      pending = None
+      state, scores = validate(learner, state, val_split)
+      writer.write(step + 1, "val", scores)
+      checkpoints.save(step + 1, state, scores)
+      bar.set_postfix(val_macro_f1=f"{scores[BEST_OF]:.3f}")
+
+
+def _trainable(split: Split) -> tuple[PolicyInputs, Labels]:
+  """The examples that count: those whose gold target is in sight."""
+  rows = np.flatnonzero(split.labels.weight > 0)
+  if not len(rows):
+    raise InputError("no training example has its target in sight; raise data.num_visible.")
+  return take((split.inputs, split.labels), rows)
+
+
+def _log(writer: MetricWriter, bar: tqdm, step: int, values: dict[str, jax.Array]) -> None:
+  """Writes the metrics of a step; stops where the loss is not finite."""
+  loss = float(values["loss"])
+  if not math.isfinite(loss):
+    raise InputError(
+      f"the loss is {loss} at step {step}, and was finite up to step {step - 1}; the last "
+      "checkpoint is kept: lower opt.lr or raise opt.warmup, and use a new workdir."
+    )
+  if step % _LOG_EVERY == 0:
+    writer.write(step, "train", {name: float(value) for name, value in values.items()})
+
+
+def validate(learner: Learner, state: TrainState, split: Split) -> tuple[TrainState, dict]:
+  """Scores on a split, and the state with the temperature that fits it best."""
+  output, _ = predict_all(learner, state.params, state.temperature, split.inputs)
+  labels = split.labels
+  temperature = metrics.fit_temperature(
+    jnp.asarray(output.action_logits), jnp.asarray(labels.action), jnp.asarray(labels.weight)
+  )
+  logits = output.action_logits / np.asarray(temperature)
+  probabilities = jax.nn.softmax(logits)
+  counts = metrics.confusion(labels.action, logits.argmax(-1), np.ones(len(logits), np.float32))
+  scores = {
+    BEST_OF: metrics.macro_f1(np.asarray(counts)),
+    "nll": float(jnp.mean(metrics.nll(probabilities, jnp.asarray(labels.action)))),
+    "temperature": float(temperature),
+  }
+  return state.replace(temperature=jnp.asarray(temperature, jnp.float32)), scores
