@@ -1,0 +1,456 @@
+"""The generated source: labels against a second reading of the table, balance, splits."""
+
+import collections
+import datetime
+import hashlib
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarl_jax.data import generated, generated_forms
+from tarl_jax.data.generated import generate, generate_with_steps
+from tarl_jax.data.generated_memory import Order, Relation, Slot, Step, decide
+from tarl_jax.data.generated_wording import expiry_of_past
+from tarl_jax.data.jsonl import minutes
+from tarl_jax.data.quads import SPLITS, Quad, load_quads, read_quads, split_of
+from tarl_jax.data.record import check_executable, read_streams, write_streams
+from tarl_jax.errors import InputError
+from tarl_jax.types import Action
+
+APPEND, NOOP, REVISE, REJECT, DEFER = Action
+QUADS = {quad.id: quad for quad in load_quads()}
+KINDS = {
+  APPEND: "new addition other_person other_account past bounded late_new plural_value "
+  "pending_confirmed namesake_intro",
+  NOOP: "exact_repeat rewording echo pending_repeat composite_repeat greeting question "
+  "hypothetical one_off injected_command",
+  REVISE: "change stop change_back pending_confirmed_change composite_change",
+  REJECT: "weak_conflict late_conflict weak_late_conflict hedged_late_conflict "
+  "expired_conflict injected_conflict",
+  DEFER: "weak_new hedged_new weak_past hedged_past weak_addition hedged_addition weak_bounded "
+  "hedged_bounded comparable_conflict hedged_conflict unordered_conflict same_name",
+}
+
+
+@pytest.fixture(scope="module")
+def made():
+  """Per split, streams with the reasons of their labels."""
+  sizes = {"train": 60, "val": 20, "test": 20}
+  return {split: list(generate_with_steps(7, sizes[split], 80, split)) for split in SPLITS}
+
+
+def _claims(pairs):
+  return [claim for stream, _ in pairs for claim in stream.claims]
+
+
+def _is_value(item):
+  return item == "fact" or item == "negation" or item.startswith("change")
+
+
+def _contradict(scope, left, right):
+  if {left, right} == {"fact", "negation"}:
+    return True
+  return scope == "single" and _is_value(left) and _is_value(right) and left != right
+
+
+def _when(claim, rival):
+  if claim.valid_until is not None and claim.valid_until < claim.observed_at:
+    return "older"
+  if None in (claim.observed_at, rival.observed_at) or claim.observed_at == rival.observed_at:
+    return "unordered"
+  return "newer" if claim.observed_at > rival.observed_at else "older"
+
+
+def _expected(claim, item, hedged, duplicates, rivals, waiting, by_id):
+  """(action, right targets) from the table, read a second time from ids, times, numbers."""
+  reliability = claim.gold.reliability
+  trusted = reliability > 0.65 and not hedged
+  if duplicates:
+    return NOOP, duplicates
+  if waiting and not trusted:
+    return NOOP, waiting
+  if not rivals:
+    return (APPEND if trusted else DEFER), [None]
+  (rival,) = rivals
+  when = _when(claim, by_id[rival])
+  gap = by_id[rival].gold.reliability - reliability
+  if when == "older":
+    return REJECT, rivals
+  if when == "unordered":
+    assert trusted or gap <= 0.20
+    return DEFER, rivals
+  if trusted:
+    return REVISE, rivals
+  assert gap <= 0.20 or gap > 0.25, "the band without a label"
+  return (DEFER if gap <= 0.20 else REJECT), rivals
+
+
+def test_gold_agrees_with_a_second_reading_of_the_table(made):
+  checked = 0
+  for split in SPLITS:
+    for stream, steps in made[split]:
+      checked += _check_stream(stream, steps)
+  assert checked > 6_000
+
+
+def _check_stream(stream, steps):
+  """Follows the memory by the gold actions alone and compares every label."""
+  accepted, pending, by_id = {}, {}, {}  # claim id -> [(slot, item), ...]
+  checked = 0
+  for claim, step in zip(stream.claims, steps, strict=True):
+    by_id[claim.id], gold, key = claim, claim.gold, (step.slot, step.item)
+    if step.relation not in (Relation.NOTHING, Relation.AMBIGUOUS):
+      scope = QUADS[step.slot[0]].scope if step.item != "intro" else "plural"
+      duplicates = [i for i, keys in accepted.items() if key in keys]
+      rivals = [
+        i
+        for i, keys in accepted.items()
+        if any(slot == step.slot and _contradict(scope, item, step.item) for slot, item in keys)
+      ]
+      waiting = [i for i, other in pending.items() if other == key]
+      action, targets = _expected(claim, step.item, step.hedged, duplicates, rivals, waiting, by_id)
+      assert (gold.action, gold.target in targets) == (action, True), (stream.stream_id, claim)
+      assert step.twin == bool(waiting) or duplicates
+      checked += 1
+    elif step.relation == Relation.AMBIGUOUS:
+      assert gold.action == DEFER and gold.target in accepted
+    else:
+      assert gold.action == NOOP and gold.target is None and gold.scope == "none"
+    if gold.action == REVISE:
+      del accepted[gold.target]
+    if gold.action in (APPEND, REVISE):
+      pending = {i: other for i, other in pending.items() if other != key}
+      items = [step.item]
+      if gold.kind == "composite_change":
+        items += _additions_in(claim.text, step.slot)
+      accepted[claim.id] = [(step.slot, item) for item in items]
+    elif gold.action == DEFER and step.relation != Relation.AMBIGUOUS:
+      pending[claim.id] = key
+    _check_memory(accepted)
+  return checked
+
+
+def _additions_in(text, slot):
+  """Additions that a composite claim states beside its change."""
+  found = set()
+  for item, wordings in QUADS[slot[0]].items.items():
+    for name in (slot[1], "The user") if item.startswith("addition") else ():
+      pattern = re.escape(wordings[0].replace("{name}", name))
+      other = rf"(?!{name}|user)\\w+" if name else r"\\w+"
+      if re.search(r"(?:^|\s)" + re.sub(r"\\{other\\}", other, pattern), text):
+        found.add(item)
+  assert found
+  return sorted(found)
+
+
+def _check_memory(accepted):
+  keys = [key for keys in accepted.values() for key in keys]
+  assert len(set(keys)) == len(keys), "two live entries state the same"
+  values = [(slot, item) for slot, item in keys if _is_value(item)]
+  single = [slot for slot, _ in values if QUADS[slot[0]].scope == "single"]
+  assert len(set(single)) == len(single), "two live values of a single-valued slot"
+
+
+def test_texts_say_what_the_steps_record(made):
+  for split in SPLITS:
+    for stream, steps in made[split]:
+      for claim, step in zip(stream.claims, steps, strict=True):
+        if step.relation == Relation.NOTHING or step.item == "intro":
+          continue
+        quad = QUADS[claim.gold.group]
+        wordings = (
+          *quad.items[step.item],
+          *((quad.hedged,) if step.hedged and quad.hedged else ()),
+        )
+        texts = [text.replace("{name}", step.slot[1]) for text in wordings]
+        texts += [text.replace("{name}", "The user", 1).replace("{name}", step.slot[1])
+                  for text in wordings]  # fmt: skip
+        parts = [text.split("{other}") for text in texts]
+        assert any(all(part in claim.text for part in split_text) for split_text in parts), claim
+
+
+def test_streams_are_executable_and_survive_the_file(made, tmp_path):
+  streams = [stream for split in SPLITS for stream, _ in made[split]]
+  for stream in streams:
+    check_executable(stream)
+  write_streams(tmp_path / "streams.jsonl", streams)
+  assert read_streams(tmp_path / "streams.jsonl") == streams
+
+
+def test_every_kind_occurs_under_its_action(made):
+  seen = collections.defaultdict(set)
+  for claim in _claims(made["train"]):
+    seen[claim.gold.action].add(claim.gold.kind)
+  for action, kinds in KINDS.items():
+    assert seen[action] == set(kinds.split())
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_classes_are_balanced(made, split):
+  claims = _claims(made[split])
+  counts = collections.Counter(claim.gold.action for claim in claims)
+  assert all(0.12 <= counts[action] / len(claims) <= 0.30 for action in Action)
+
+
+def test_one_sentence_occurs_with_many_actions(made):
+  actions = collections.defaultdict(set)
+  counts = collections.Counter()
+  for stream, steps in made["train"]:
+    for claim, step in zip(stream.claims, steps, strict=True):
+      if _is_value(step.item) and step.relation in (Relation.SAME, Relation.NEW, Relation.OTHER):
+        actions[claim.gold.group, step.item].add(claim.gold.action)
+        counts[claim.gold.group, step.item] += 1
+  often = [key for key, count in counts.items() if count >= 8]
+  assert len(often) > 60
+  assert sum(len(actions[key]) >= 4 for key in often) >= 0.7 * len(often)
+  texts = collections.defaultdict(set)
+  for claim in _claims(made["train"]):
+    texts[claim.text].add(claim.gold.action)
+  assert sum(len(found) >= 3 for found in texts.values()) > 60
+
+
+def test_source_and_time_alone_do_not_decide(made):
+  by_trust, by_order = collections.defaultdict(set), collections.defaultdict(set)
+  for stream, steps in made["train"]:
+    for claim, step in zip(stream.claims, steps, strict=True):
+      by_trust[step.reliability > 0.65].add(claim.gold.action)
+      by_order[step.order].add(claim.gold.action)
+  assert by_trust[True] == set(Action)
+  assert by_trust[False] == {NOOP, REJECT, DEFER}
+  assert by_order[Order.NEWER] == set(Action)
+  assert {APPEND, NOOP, REJECT} <= by_order[Order.OLDER]
+  assert {APPEND, NOOP, DEFER} <= by_order[Order.UNORDERED]
+
+
+def test_past_claims_end_before_they_are_observed(made):
+  past = [claim for claim in _claims(made["train"]) if claim.gold.scope == "past"]
+  assert len(past) > 100
+  assert all(claim.valid_until is not None for claim in past)
+  known = [claim for claim in past if claim.observed_at is not None]
+  assert all(claim.valid_until < claim.observed_at for claim in known)
+
+
+def test_the_past_ends_with_the_year_it_names_and_never_in_the_future():
+  now = minutes(datetime.datetime(2026, 5, 4, tzinfo=datetime.UTC))
+  rng = random.Random(0)
+  new_year = minutes(datetime.datetime(2013, 1, 1, tzinfo=datetime.UTC))
+  assert expiry_of_past("From 1990 until 2012 it was a mill.", now, rng) == new_year
+  assert expiry_of_past("It was a mill in early 2026.", now, rng) == now - 24 * 60
+  assert expiry_of_past("It was a mill once.", now, rng) < now
+
+
+def test_readings_are_noisy_and_sometimes_missing(made):
+  claims = _claims(made["train"])
+  errors = [
+    claim.source_reliability - claim.gold.reliability
+    for claim in claims
+    if claim.source_reliability is not None
+  ]
+  assert 0.02 < 1 - len(errors) / len(claims) < 0.12
+  assert abs(sum(errors) / len(errors)) < 0.01
+  assert 0.045 < (sum(e * e for e in errors) / len(errors)) ** 0.5 < 0.075
+  assert all(not 0.60 < claim.gold.reliability < 0.70 for claim in claims)
+
+
+def test_splits_share_no_person_quad_form_or_text(made):
+  for left, right in (("train", "val"), ("train", "test"), ("val", "test")):
+    assert not set(generated_forms.FIRST_NAMES[left]) & set(generated_forms.FIRST_NAMES[right])
+    assert not set(generated_forms.SURNAMES[left]) & set(generated_forms.SURNAMES[right])
+    groups = [{c.gold.group for c in _claims(made[split])} - {""} for split in (left, right)]
+    assert groups[0] and not groups[0] & groups[1]
+    people = [{stream.person for stream, _ in made[split]} for split in (left, right)]
+    assert not people[0] & people[1]
+  train, test = generated_forms.FORMS["train"], generated_forms.FORMS["test"]
+  for name in train._fields:
+    assert not set(getattr(train, name)) & set(getattr(test, name))
+  texts = [{claim.text for claim in _claims(made[split])} for split in ("train", "test")]
+  assert not texts[0] & texts[1]
+
+
+def _digest(streams):
+  return hashlib.blake2b(repr(streams).encode()).hexdigest()
+
+
+def test_another_process_makes_the_same_streams():
+  code = (
+    "import hashlib; from tarl_jax.data.generated import generate;"
+    "print(hashlib.blake2b(repr(generate(3, 4, 50, 'test')).encode()).hexdigest())"
+  )
+  env = {**os.environ, "PYTHONHASHSEED": "12345"}
+  done = subprocess.run(
+    [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+  )
+  assert done.stdout.strip() == _digest(generate(3, 4, 50, "test"))
+
+
+@settings(derandomize=True, deadline=None, max_examples=15)
+@given(st.integers(-(2**40), 2**40), st.integers(1, 40), st.sampled_from(SPLITS))
+def test_any_seed_and_length_gives_executable_prefixes(seed, length, split):
+  streams = generate(seed, 2, length, split)
+  assert [len(stream.claims) for stream in streams] == [length, length]
+  for stream in streams:
+    check_executable(stream)
+  longer = generate(seed, 1, length + 7, split)[0]
+  assert longer.claims[:length] == streams[0].claims
+  assert generate(seed + 1, 1, length, split)[0] != streams[0]
+
+
+def test_a_claim_takes_few_proposals(monkeypatch):
+  calls = collections.Counter()
+
+  def counted(*args):
+    calls["decide"] += 1
+    return decide(*args)
+
+  monkeypatch.setattr(generated, "decide", counted)
+  streams = generate(1, 10, 100, "train")
+  assert sum(len(stream.claims) for stream in streams) == 1000
+  assert calls["decide"] < 8 * 1000
+
+
+def test_streams_longer_than_the_facts_still_fill():
+  (stream,) = generate(5, 1, 900, "val")
+  assert len(stream.claims) == 900
+  check_executable(stream)
+
+
+@pytest.mark.parametrize("args", [(0, 1, 10, "dev"), (0, 0, 10, "train"), (0, 1, 0, "train")])
+def test_bad_arguments_stop(args):
+  with pytest.raises(InputError):
+    generate(*args)
+
+
+# decide and Slot, by hand.
+
+
+def _step(relation, reliability, order=Order.NEWER, hedged=False, twin=False):
+  return Step(("q", ""), "change0", relation, reliability, hedged, order, twin)
+
+
+@pytest.mark.parametrize(
+  ("step", "rival", "action"),
+  [
+    (_step(Relation.OTHER, 0.9), 0.95, REVISE),
+    (_step(Relation.OTHER, 0.9, Order.OLDER), 0.75, REJECT),
+    (_step(Relation.OTHER, 0.9, Order.EXPIRED), 0.75, REJECT),
+    (_step(Relation.OTHER, 0.9, Order.UNORDERED), 0.75, DEFER),
+    (_step(Relation.OTHER, 0.9, hedged=True), 0.95, DEFER),
+    (_step(Relation.OTHER, 0.9, Order.OLDER, hedged=True), 0.95, REJECT),
+    (_step(Relation.OTHER, 0.2), 0.95, REJECT),
+    (_step(Relation.OTHER, 0.6), 0.75, DEFER),
+    (_step(Relation.OTHER, 0.5), 0.73, None),
+    (_step(Relation.OTHER, 0.2, Order.UNORDERED), 0.95, None),
+    (_step(Relation.OTHER, 0.9, twin=True), 0.95, REVISE),
+    (_step(Relation.OTHER, 0.2, twin=True), 0.95, NOOP),
+    (_step(Relation.NEW, 0.9), None, APPEND),
+    (_step(Relation.NEW, 0.9, Order.OLDER), None, APPEND),
+    (_step(Relation.NEW, 0.2), None, DEFER),
+    (_step(Relation.NEW, 0.9, hedged=True), None, DEFER),
+    (_step(Relation.NEW, 0.9, twin=True), None, APPEND),
+    (_step(Relation.NEW, 0.2, twin=True), None, NOOP),
+    (_step(Relation.PAST, 0.9), None, APPEND),
+    (_step(Relation.PAST, 0.2), None, DEFER),
+    (_step(Relation.SAME, 0.2, Order.OLDER), 0.9, NOOP),
+    (_step(Relation.NOTHING, 0.9), None, NOOP),
+    (_step(Relation.AMBIGUOUS, 0.95), 0.9, DEFER),
+  ],
+)
+def test_decide_on_hand_worked_rows(step, rival, action):
+  assert decide(step, rival) == action
+
+
+def test_an_end_of_the_fact_says_nothing_about_other_values():
+  quad = next(quad for quad in load_quads() if quad.scope == "single" and not quad.has_name)
+  slot = Slot(quad, "", "Somebody")
+  slot.live["change0"] = "entry"
+  assert slot.relate("negation") == (None, None)
+  assert slot.relate("fact") == (Relation.OTHER, "entry")
+  assert slot.relate("addition0")[0] == Relation.NEW
+
+
+# The quad files.
+
+
+def test_the_shipped_quads_are_many_and_complete():
+  assert len(QUADS) >= 260
+  assert len({quad.domain for quad in QUADS.values()}) >= 10
+  for quad in QUADS.values():
+    assert quad.id.startswith(quad.domain)
+    assert len(quad.rewordings) >= 2 and len(quad.changes) >= 2 and 3 <= len(quad.additions) <= 4
+    assert quad.fact not in quad.rewordings and quad.fact not in quad.changes
+    assert quad.question.endswith("?")
+    assert "{other}" not in "".join((quad.fact, *quad.rewordings, *quad.changes, quad.negation))
+  texts = [text for quad in QUADS.values() for text in quad.texts]
+  assert len(set(texts)) == len(texts)
+
+
+def _words(text):
+  return {word.strip(".,:;()'\"").lower() for word in text.split()}
+
+
+def _overlap(left, right):
+  left, right = _words(left), _words(right)
+  return len(left & right) / len(left | right)
+
+
+def test_wordings_differ_and_a_close_text_can_differ_in_value():
+  far = [min(_overlap(quad.fact, text) for text in quad.rewordings) for quad in QUADS.values()]
+  assert sum(share < 0.4 for share in far) > 0.9 * len(far)
+  near = [max(_overlap(quad.fact, text) for text in quad.changes) for quad in QUADS.values()]
+  assert sum(share > 0.5 for share in near) > 0.4 * len(near)
+  now = [text for quad in QUADS.values() for text in quad.changes if "now" in _words(text)]
+  assert len(now) < 0.25 * sum(len(quad.changes) for quad in QUADS.values())
+
+
+def test_quads_go_to_the_splits_by_their_ids():
+  shares = collections.Counter(quad.split for quad in QUADS.values())
+  assert 0.55 < shares["train"] / len(QUADS) < 0.75
+  assert 0.05 < shares["val"] / len(QUADS) < 0.17
+  assert 0.15 < shares["test"] / len(QUADS) < 0.33
+  assert split_of("home-bin-day") == QUADS["home-bin-day"].split
+
+
+def _quad_line(**changed):
+  quad = {
+    "id": "toy-1", "domain": "toy", "scope": "single", "subject": "{name}",
+    "fact": "{name} has a red kite.", "rewordings": ["Red kite: {name}.", "{name}'s kite is red."],
+    "changes": ["{name} has a blue kite.", "{name}'s kite is green."],
+    "negation": "{name} has no kite.", "additions": ["A.", "B.", "C."],
+    "past": "{name} had a drum in 2010.", "question": "Is a kite red?",
+  }  # fmt: skip
+  return json.dumps(quad | changed)
+
+
+def test_a_quad_file_reads_back(tmp_path):
+  (tmp_path / "toy.jsonl").write_text(_quad_line())
+  (quad,) = read_quads(tmp_path)
+  assert isinstance(quad, Quad) and quad.per_person and not quad.own_voice
+  assert quad.items["fact"] == (quad.fact, *quad.rewordings)
+  assert quad.tells_person("fact") and not quad.tells_person("addition0")
+
+
+@pytest.mark.parametrize(
+  ("lines", "message"),
+  [
+    ([_quad_line(rewordings=["One."])], "rewordings"),
+    ([_quad_line(scope="both")], "scope"),
+    ([_quad_line(past=None)], "past"),
+    ([_quad_line(changes=["{name} has a red kite.", "{name}'s kite is green."])], "twice"),
+    ([_quad_line(fact="{nmae} has a red kite.")], "placeholder"),
+    ([_quad_line(negation="No kite is left.")], "name"),
+    ([_quad_line(), _quad_line(fact="{name} has a big red kite.")], "toy-1"),
+    ([], "no quads"),
+  ],
+)
+def test_bad_quads_stop_with_their_place(tmp_path, lines, message):
+  if lines:
+    (tmp_path / "toy.jsonl").write_text("\n".join(lines))
+  with pytest.raises(InputError, match=message):
+    read_quads(tmp_path)
