@@ -49,13 +49,6 @@ def _enter(state: MemoryState, claim: Claim, when: jax.Array) -> jax.Array:
   return state.entered.at[index].set(True, mode="drop")
 
 
-def _leaving_row(history: Ledger, when: jax.Array) -> Row:
-  """The row that the next write to History pushes out; the empty row if there is none."""
-  leaves = when & ledgers.is_full(history)
-  oldest = jnp.where(leaves, ledgers.next_slot(history), history.no_slot)
-  return ledgers.read_row(history, oldest)
-
-
 def _row(claim_id: jax.Array, status: Status, link: jax.Array, step: jax.Array) -> Row:
   return Row(claim_id=claim_id, status=jnp.int32(status), link=link, step=step)
 
@@ -115,16 +108,17 @@ def revise(state: MemoryState, claim: Claim, slot: jax.Array) -> Transition:
   Returns:
     (next_state, info); refused with `info.invalid` where `slot` is not a live Accepted slot.
   """
-  done = _is_new(state, claim) & ledgers.is_live(state.accepted, slot)
-  old_id = ledgers.read_row(state.accepted, slot).claim_id
+  old_id = ledgers.read_claim(state.accepted, slot)
+  done = _is_new(state, claim) & (old_id != NO_CLAIM)
   new_row = _row(claim.claim_id, Status.ACCEPTED, old_id, claim.step)
   old_row = _row(old_id, Status.SUPERSEDED, claim.claim_id, claim.step)
+  history, evicted = ledgers.push_ring(state.history, old_row, done)
   next_state = state.replace(
     accepted=ledgers.write_row(state.accepted, slot, new_row, done),
-    history=ledgers.push_row(state.history, old_row, done),
+    history=history,
     entered=_enter(state, claim, done),
   )
-  return next_state, _info(~done, LedgerId.NONE, _leaving_row(state.history, done))
+  return next_state, _info(~done, LedgerId.NONE, evicted)
 
 
 @jax.jit
@@ -141,13 +135,12 @@ def reject_conflict(state: MemoryState, claim: Claim, slot: jax.Array) -> Transi
   Returns:
     (next_state, info); refused with `info.invalid` where `slot` is not a live Accepted slot.
   """
-  done = _is_new(state, claim) & ledgers.is_live(state.accepted, slot)
-  protected = ledgers.read_row(state.accepted, slot).claim_id
+  protected = ledgers.read_claim(state.accepted, slot)
+  done = _is_new(state, claim) & (protected != NO_CLAIM)
   row = _row(claim.claim_id, Status.REJECTED, protected, claim.step)
-  next_state = state.replace(
-    history=ledgers.push_row(state.history, row, done), entered=_enter(state, claim, done)
-  )
-  return next_state, _info(~done, LedgerId.NONE, _leaving_row(state.history, done))
+  history, evicted = ledgers.push_ring(state.history, row, done)
+  next_state = state.replace(history=history, entered=_enter(state, claim, done))
+  return next_state, _info(~done, LedgerId.NONE, evicted)
 
 
 @jax.jit
@@ -167,7 +160,7 @@ def defer_verify(state: MemoryState, claim: Claim, slot: jax.Array) -> Transitio
   """
   new = _is_new(state, claim)
   overflow = _refusal(state.pending, LedgerId.PENDING, new)
-  about = ledgers.read_row(state.accepted, slot).claim_id
+  about = ledgers.read_claim(state.accepted, slot)
   row = _row(claim.claim_id, Status.PENDING, about, claim.step)
   done = new & (overflow == LedgerId.NONE)
   pending = ledgers.push_row(state.pending, row, done)
@@ -200,8 +193,8 @@ def execute(state: MemoryState, action: jax.Array, slot: jax.Array, claim: Claim
   is_reject = action == Action.REJECT_CONFLICT
   is_defer = action == Action.DEFER_VERIFY
   changes = is_append | is_revise | is_reject | is_defer
-  target_id = ledgers.read_row(accepted, slot).claim_id
-  lacks_target = (is_revise | is_reject) & ~ledgers.is_live(accepted, slot)
+  target_id = ledgers.read_claim(accepted, slot)
+  lacks_target = (is_revise | is_reject) & (target_id == NO_CLAIM)
   invalid = jnp.where(changes, lacks_target | ~_is_new(state, claim), action != Action.NOOP)
 
   full_accepted = _refusal(accepted, LedgerId.ACCEPTED, is_append & ~invalid)
@@ -220,15 +213,15 @@ def execute(state: MemoryState, action: jax.Array, slot: jax.Array, claim: Claim
     step=claim.step,
   )
   to_accepted = done & (is_append | is_revise)
-  to_history = done & (is_revise | is_reject)
+  next_history, evicted = ledgers.push_ring(history, history_row, done & (is_revise | is_reject))
   written = ledgers.write_row(accepted, accepted_slot, accepted_row, to_accepted)
   next_state = state.replace(
     accepted=ledgers.advance(written, done & is_append),
     pending=ledgers.push_row(pending, pending_row, done & is_defer),
-    history=ledgers.push_row(history, history_row, to_history),
+    history=next_history,
     entered=_enter(state, claim, done & changes),
   )
-  return next_state, _info(invalid, overflow, _leaving_row(history, to_history))
+  return next_state, _info(invalid, overflow, evicted)
 
 
 @jax.jit

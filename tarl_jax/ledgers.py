@@ -72,6 +72,12 @@ def read_row(ledger: Ledger, slot: jax.Array) -> Row:
   return jax.tree.map(lambda found, empty: jnp.where(live, found, empty), row, empty_row())
 
 
+def read_claim(ledger: Ledger, slot: jax.Array) -> jax.Array:
+  """int32 []: the claim in `slot`; NO_CLAIM where the slot is not live."""
+  in_range = (slot >= 0) & (slot < ledger.capacity)  # a free slot holds NO_CLAIM itself
+  return jnp.where(in_range, ledger.rows.at[0, slot].get(mode="clip"), NO_CLAIM)
+
+
 def write_row(ledger: Ledger, slot: jax.Array, row: Row, when: jax.Array) -> Ledger:
   """Puts `row` into `slot` where `when` is true; `written` is left as it is."""
   index = jnp.where(when, slot, ledger.no_slot)
@@ -86,5 +92,22 @@ def advance(ledger: Ledger, when: jax.Array) -> Ledger:
 
 
 def push_row(ledger: Ledger, row: Row, when: jax.Array) -> Ledger:
-  """Adds `row` where `when` is true; in a full ledger it takes the oldest row's slot."""
+  """Adds `row` where `when` is true; the caller has seen to it that the ledger is not full."""
   return advance(write_row(ledger, next_slot(ledger), row, when), when)
+
+
+def push_ring(ledger: Ledger, row: Row, when: jax.Array) -> tuple[Ledger, Row]:
+  """Adds `row` where `when` is true; in a full ledger it takes the oldest row's slot.
+
+  Where `when` is false the slot gets back what it held. So the write needs the read, and XLA
+  orders the two without a copy of the ledger, which a masked write would cost at every step.
+
+  Returns:
+    (ledger, left): the row that left to make room, the empty row if none did.
+  """
+  slot = next_slot(ledger)  # always in range: the slice updates below never clamp
+  held = jax.lax.dynamic_slice_in_dim(ledger.rows, slot, 1, axis=1)  # the empty row if not full
+  stored = jnp.where(when, jnp.stack(row)[:, None], held)
+  left = jnp.where(when, held, jnp.stack(empty_row())[:, None])
+  rows = jax.lax.dynamic_update_slice_in_dim(ledger.rows, stored, slot, axis=1)
+  return advance(ledger.replace(rows=rows), when), Row(*left[:, 0])
