@@ -5,8 +5,10 @@ Python file whose `get_config()` names what differs from the defaults below.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -20,7 +22,10 @@ from tarl_jax.models.policy import ModelConfig
 
 @dataclasses.dataclass(frozen=True)
 class GeneratedConfig:
-  """How much of the generated source is used; 0 streams leave it out."""
+  """How much of the generated source is used; 0 streams leave it out.
+
+  Validation and test get their number twice: with the facts of training, and with new ones.
+  """
 
   seed: int = 0
   train_streams: int = 0
@@ -76,6 +81,36 @@ class Config:
   probe_steps: int = 500  # training steps of the candidate-only probe
 
 
+_AT_LEAST = {
+  "data.generated.seed": 0,
+  "data.generated.train_streams": 0,
+  "data.generated.val_streams": 0,
+  "data.generated.test_streams": 0,
+  "data.generated.claims": 1,
+  "data.capacities.accepted": 1,
+  "data.capacities.pending": 1,
+  "data.capacities.history": 1,
+  "data.num_visible": 1,
+  "model.hidden": 1,
+  "model.embed": 1,
+  "model.trust": 1,
+  "loss.action": 0,
+  "loss.target": 0,
+  "loss.reliability": 0,
+  "loss.scope": 0,
+  "loss.relation": 0,
+  "loss.counterfactual": 0,
+  "opt.weight_decay": 0,
+  "opt.warmup": 0,
+  "opt.batch_size": 1,
+  "opt.steps": 1,
+  "eval_every": 1,
+  "probe_steps": 1,
+}
+_POSITIVE = ("loss.tau", "opt.lr", "opt.clip")
+_MAX_SEED = 2**31 - 1
+
+
 def make_config(values: Mapping[str, Any]) -> Config:
   """The resolved, checked settings.
 
@@ -83,20 +118,23 @@ def make_config(values: Mapping[str, Any]) -> Config:
     InputError: naming the setting, for an unknown name, a wrong type or a bad value.
   """
   config = _build(Config, values, "config")
-  data, opt = config.data, config.opt
+  data = config.data
   has_source = data.halumem or data.locomo or data.streams or data.generated.train_streams
+  numbers = {name: functools.reduce(getattr, name.split("."), config) for name in _AT_LEAST}
+  positive = {name: functools.reduce(getattr, name.split("."), config) for name in _POSITIVE}
   checks = (
     (has_source, "data", "names no source; set data.halumem, data.locomo or data.generated"),
-    (data.num_visible >= 1, "data.num_visible", "must be at least 1"),
-    (opt.batch_size >= 1, "opt.batch_size", "must be at least 1"),
-    (opt.steps >= 1, "opt.steps", "must be at least 1"),
-    (opt.lr > 0, "opt.lr", "must be positive"),
-    (config.eval_every >= 1, "eval_every", "must be at least 1"),
+    *((numbers[name] >= low, name, f"must be at least {low}") for name, low in _AT_LEAST.items()),
+    *((number > 0, name, "must be positive") for name, number in positive.items()),
     (0 <= config.model.dropout < 1, "model.dropout", "must be at least 0 and under 1"),
-    (config.loss.tau > 0, "loss.tau", "must be positive"),
     (min(config.loss.ledger_weights) >= 0, "loss.ledger_weights", "must not be negative"),
     (bool(config.seeds), "seeds", "must name at least one seed"),
     (len(set(config.seeds)) == len(config.seeds), "seeds", "names a seed twice"),
+    (
+      all(0 <= seed <= _MAX_SEED for seed in config.seeds),
+      "seeds",
+      f"must be from 0 to {_MAX_SEED}",
+    ),
     (
       config.loss.counterfactual_form in COUNTERFACTUAL_FORMS,
       "loss.counterfactual_form",
@@ -131,9 +169,11 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
       raise InputError(f"{where} must be a tuple, found {value!r}.")
     return tuple(_convert(kind.__args__[0], item, where) for item in items)
   if kind is float and isinstance(value, int) and not isinstance(value, bool):
-    return float(value)
+    value = float(value)
   if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
     raise InputError(f"{where} must be {kind.__name__}, found {value!r}.")
+  if kind is float and not math.isfinite(value):
+    raise InputError(f"{where} must be a finite number, found {value}.")
   return value
 
 

@@ -11,16 +11,16 @@ import jax
 import jax.numpy as jnp
 
 from tarl_jax import actions, quality
-from tarl_jax.inputs import Labels, PolicyInputs, window_state
+from tarl_jax.inputs import Labels, PolicyInputs, valid_entries, window_state
 from tarl_jax.models.policy import PolicyOutput
-from tarl_jax.types import Claim
+from tarl_jax.types import Action, Claim
 
 
 class Term(NamedTuple):
   """A weighted sum and its weight; float32 []."""
 
   sum: jax.Array
-  count: jax.Array
+  count: jax.Array  # type: ignore[assignment]  # hides tuple.count
 
 
 def _term(value: jax.Array, weight: jax.Array) -> Term:
@@ -33,12 +33,14 @@ def action_loss(output: PolicyOutput, labels: Labels) -> Term:
 
 
 def target_loss(output: PolicyOutput, labels: Labels) -> Term:
-  """Negative log of the probability on the *set* of right positions, "none" among them."""
+  """Negative log of the probability on the *set* of right positions, "none" among them.
+
+  Counts nothing where no right position is in sight: log 0 teaches nothing.
+  """
   inside = jnp.where(labels.targets, output.log_alpha, -jnp.inf)
-  usable = (labels.weight > 0) & jnp.any(labels.targets)
-  # Positions that are right but masked would give log 0; weight 0 keeps them out.
+  usable = jnp.any(inside > -jnp.inf)
   safe = jnp.where(usable, inside, 0.0)
-  return _term(-jax.nn.logsumexp(safe), labels.weight)
+  return _term(-jax.nn.logsumexp(safe), labels.weight * usable)
 
 
 def reliability_loss(output: PolicyOutput, labels: Labels) -> Term:
@@ -56,6 +58,22 @@ def scope_loss(output: PolicyOutput, labels: Labels) -> Term:
   known = labels.scope >= 0
   scope = jnp.where(known, labels.scope, 0)
   return _term(-jax.nn.log_softmax(output.scope_logits)[scope], labels.weight * known)
+
+
+def relation_loss(output: PolicyOutput, inputs: PolicyInputs, labels: Labels) -> Term:
+  """Cross-entropy of what each visible entry is to the candidate, mean over the entries.
+
+  The right targets of a noop say the same, those of other actions hold another value, and
+  all else is unrelated.
+  """
+  related = jnp.where(labels.action == Action.NOOP, 1, 2)
+  relation = jnp.where(labels.targets[:-1], related, 0)
+  log_p = jax.nn.log_softmax(output.relation_logits)
+  loss = -jnp.take_along_axis(log_p, relation[:, None], axis=-1)[:, 0]
+  visible = valid_entries(inputs)
+  number = jnp.sum(visible).astype(jnp.float32)
+  mean = jnp.sum(jnp.where(visible, loss, 0.0)) / jnp.maximum(number, 1.0)
+  return _term(mean, labels.weight * (number > 0))
 
 
 def execution_costs(
@@ -101,6 +119,7 @@ class LossConfig:
   target: float = 1.0
   reliability: float = 1.0
   scope: float = 0.2
+  relation: float = 2.0
   counterfactual: float = 0.3
   counterfactual_form: str = "action_slot"
   tau: float = 0.5
@@ -144,6 +163,7 @@ def loss_terms(
     "target": target_loss(output, labels),
     "reliability": reliability_loss(output, labels),
     "scope": scope_loss(output, labels),
+    "relation": relation_loss(output, inputs, labels),
   }
   if config.counterfactual > 0:
     terms["counterfactual"] = counterfactual_loss(output, inputs, labels, config)
@@ -153,5 +173,6 @@ def loss_terms(
 def total_loss(terms: dict[str, Term], config: LossConfig) -> tuple[jax.Array, dict]:
   """Weighted sum of the mean terms, and the means by name. Terms may be summed over a batch."""
   means = {name: term.sum / jnp.maximum(term.count, 1.0) for name, term in terms.items()}
-  total = sum(getattr(config, name) * mean for name, mean in means.items())
+  weights = {name: getattr(config, name) for name in means}
+  total = sum(weight * means[name] for name, weight in weights.items() if weight)
   return jnp.asarray(total), means

@@ -110,8 +110,10 @@ def judge(
   places = quality.location_map(next_state)
 
   def equals(gold_slot: jax.Array) -> jax.Array:
-    gold_state, _ = actions.execute(state, gold_action, gold_slot, claim)
-    return ~jnp.any(quality.differs(places, quality.location_map(gold_state))) & ~refused
+    gold_state, gold_info = actions.execute(state, gold_action, gold_slot, claim)
+    differ = jnp.any(quality.differs(places, quality.location_map(gold_state)))
+    # A further target that is no live entry (any more) makes no gold state.
+    return ~differ & ~refused & ~gold_info.invalid
 
   equal = jax.vmap(equals)(gold_slots)
   in_accepted = places.ledger[claim.claim_id] == LedgerId.ACCEPTED
@@ -134,6 +136,8 @@ def judge(
 def fit_temperature(action_logits: jax.Array, gold: jax.Array, weight: jax.Array) -> jax.Array:
   """Temperature with the least NLL among 161 from 1/4 to 4, evenly spaced in log; float32 [].
 
+  Without any weight it is 1.
+
   Args:
     action_logits: float32 [E, A].
     gold: int32 [E].
@@ -145,4 +149,5 @@ def fit_temperature(action_logits: jax.Array, gold: jax.Array, weight: jax.Array
     log_p = jax.nn.log_softmax(action_logits / temperature)
     return -jnp.sum(weight * jnp.take_along_axis(log_p, gold[:, None], axis=-1)[:, 0])
 
-  return temperatures[jnp.argmin(jax.lax.map(loss, temperatures))]
+  best = temperatures[jnp.argmin(jax.lax.map(loss, temperatures))]
+  return jnp.where(jnp.sum(weight) > 0, best, 1.0)

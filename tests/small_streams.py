@@ -55,12 +55,11 @@ def random_stream(seed: int, length: int, name: str = "s") -> Stream:
 
 
 def vectors_of(*streams: Stream, seed: int = 0) -> dict[str, np.ndarray]:
-  """Unit vectors float32 [4] for every text."""
-  rng = np.random.default_rng(seed)
+  """Unit vectors float32 [4] for every text, a text's own whatever the others are."""
   found = {}
   for whole in streams:
     for one in whole.claims:
-      vector = rng.normal(size=4)
+      vector = np.random.default_rng([seed, *one.text.encode()]).normal(size=4)
       found[one.text] = (vector / np.linalg.norm(vector)).astype(np.float32)
   return found
 

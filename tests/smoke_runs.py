@@ -5,6 +5,7 @@ or in JAX's cache on disk (in others).
 """
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -25,8 +26,9 @@ from tarl_jax.config import Config, make_config
 from tarl_jax.data.record import Claim, Gold, Stream, write_streams
 from tarl_jax.evaluation import policies
 from tarl_jax.evaluation.table import evaluate
+from tarl_jax.inputs import PolicyInputs
 from tarl_jax.training import loop
-from tarl_jax.training.learner import make_learner
+from tarl_jax.training.learner import Learner, make_learner
 from tarl_jax.types import Action
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -34,7 +36,12 @@ STEPS, EVAL_EVERY = 20, 4
 SMOKE = ROOT / "configs" / "smoke.py"
 
 _DAY = 24 * 60
-_learner = functools.cache(make_learner)
+_cached_learner = functools.cache(make_learner)
+
+
+def learner_of(sizes: PolicyInputs, config: Config) -> Learner:
+  """`make_learner`, once for all seeds of a config."""
+  return _cached_learner(sizes, dataclasses.replace(config, seeds=(0,)))
 
 
 def load_config(path: pathlib.Path) -> dict[str, Any]:
@@ -151,9 +158,9 @@ def compiled_once() -> Iterator[None]:
   patch = unittest.mock.patch.object
   with contextlib.ExitStack() as stack:
     for module in (loop, policies, probe):
-      stack.enter_context(patch(module, "make_learner", _learner))
+      stack.enter_context(patch(module, "make_learner", learner_of))
     jax.config.update("jax_compilation_cache_dir", cache_folder())
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     compilation_cache.reset_cache()
     try:
       yield
@@ -271,7 +278,7 @@ def script_environment() -> dict[str, str]:
   """Of a script: JAX's cache of this session, and no limit from below on what it keeps."""
   return os.environ | {
     "JAX_COMPILATION_CACHE_DIR": cache_folder(),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.1",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
   }
 
 

@@ -56,7 +56,9 @@ TIMES = {
   "candidate unknown": (at(), at(3), {"candidate_unknown": 1}),
   "entry unknown": (at(3), at(), {"entry_unknown": 1}),
   # Told late: what counts is the time it speaks of.
-  "old fact, told late": (at(9, start=1), at(3), {"both_known": 1, "older": 1, "older_by": log_days(2)}),
+  "old fact, told late": (
+    at(9, start=1), at(3), {"both_known": 1, "older": 1, "older_by": log_days(2)},
+  ),
   "entry speaks of later": (
     at(4), at(1, start=8), {"both_known": 1, "older": 1, "older_by": log_days(4)},
   ),
@@ -64,7 +66,9 @@ TIMES = {
     at(5), at(1, end=5),
     {"both_known": 1, "newer": 1, "newer_by": log_days(4), "entry_is_over": 1},
   ),
-  "entry is not over": (at(5), at(1, end=6), {"both_known": 1, "newer": 1, "newer_by": log_days(4)}),
+  "entry is not over": (
+    at(5), at(1, end=6), {"both_known": 1, "newer": 1, "newer_by": log_days(4)},
+  ),
   "entry over, candidate unknown": (at(), at(1, end=2), {"candidate_unknown": 1}),
   "candidate is over": (
     at(9, start=5, end=9), at(1),

@@ -15,7 +15,7 @@ from small_policy import V, make_labels, random_inputs
 from tarl_jax import losses
 from tarl_jax.inputs import Labels, PolicyInputs, window_state
 from tarl_jax.losses import COUNTERFACTUAL_FORMS, LossConfig, Term
-from tarl_jax.models.policy import PolicyOutput
+from tarl_jax.models.policy import NUM_RELATIONS, RELATIONS, PolicyOutput
 from tarl_jax.quality import LedgerWeights
 from tarl_jax.types import NUM_ACTIONS, Action
 
@@ -56,6 +56,7 @@ def random_heads(seed: int = 0) -> dict[str, np.ndarray]:
     "scores": rng.normal(size=(number, V + 1)).astype(np.float32) * 2,
     "reliability": rng.uniform(size=(number, 2)).astype(np.float32),
     "scope_logits": rng.normal(size=(number, 4)).astype(np.float32),
+    "relation_logits": rng.normal(size=(number, V, NUM_RELATIONS)).astype(np.float32),
   }
 
 
@@ -66,6 +67,7 @@ def to_output(heads: dict[str, jax.Array], num_visible: jax.Array) -> PolicyOutp
     log_alpha=jax.nn.log_softmax(jnp.where(visible, heads["scores"], -jnp.inf)),
     reliability=heads["reliability"],
     scope_logits=heads["scope_logits"],
+    relation_logits=heads["relation_logits"],
   )
 
 
@@ -145,6 +147,24 @@ def test_the_reliability_term_is_the_mean_over_what_is_known():
     expected = float(np.mean(known)) if known else 0.0
     assert terms["reliability"].sum[row] == pytest.approx(expected, abs=1e-6)
     np.testing.assert_array_equal(gradient["reliability"][row] != 0, ~np.isnan(errors))
+
+
+def test_the_relation_term_is_the_mean_over_the_visible_entries():
+  rng = np.random.default_rng(4)
+  targets = situations()[1].targets | (rng.random((len(GOLD), V + 1)) < 0.3)
+  terms, _, gradient = evaluate(situations()[1]._replace(targets=targets))
+  for row, (_, visible, action, _) in enumerate(SITUATIONS):
+    losses_here = []
+    for v in range(visible):
+      name = "unrelated"
+      if targets[row, v]:
+        name = "same" if action == NOOP else "other_value"
+      share = softmax(random_heads()["relation_logits"][row, v])[RELATIONS.index(name)]
+      losses_here.append(-math.log(share))
+    expected = (float(np.mean(losses_here)), 1.0) if visible else (0.0, 0.0)
+    found = (terms["relation"].sum[row], terms["relation"].count[row])
+    assert found == pytest.approx(expected, rel=1e-4)
+    assert not gradient["relation_logits"][row, visible:].any()
 
 
 def test_weight_zero_contributes_nothing_not_even_nan():
@@ -354,7 +374,7 @@ def test_only_the_action_slot_form_teaches_the_slot():
 
 # The sum of the terms.
 
-TERMS = ("action", "target", "reliability", "scope", "counterfactual")
+TERMS = ("action", "target", "reliability", "scope", "relation", "counterfactual")
 
 
 def mean_terms(values) -> dict[str, Term]:
@@ -365,10 +385,11 @@ def mean_terms(values) -> dict[str, Term]:
 
 def test_the_total_is_the_weighted_sum_of_the_means():
   terms = mean_terms({name: (2.0 * (i + 1), 4.0) for i, name in enumerate(TERMS)})
-  config = LossConfig(action=1.0, target=0.5, reliability=2.0, scope=0.25, counterfactual=4.0)
+  weights = (1.0, 0.5, 2.0, 0.25, 3.0, 4.0)
+  config = LossConfig(**dict(zip(TERMS, weights)))
   total, means = losses.total_loss(terms, config)
-  assert [float(means[name]) for name in TERMS] == [0.5, 1.0, 1.5, 2.0, 2.5]
-  assert float(total) == pytest.approx(0.5 + 0.5 + 3.0 + 0.5 + 10.0)
+  assert [float(means[name]) for name in TERMS] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+  assert float(total) == pytest.approx(0.5 + 0.5 + 3.0 + 0.5 + 7.5 + 12.0)
 
 
 @pytest.mark.parametrize("name", TERMS)
@@ -386,7 +407,7 @@ def test_without_its_weight_nothing_is_executed_for_the_counterfactual_term():
     return losses.loss_terms(output, inputs, labels, LossConfig(counterfactual=0.0))
 
   example = jax.tree.map(lambda leaf: leaf[0], (random_heads(), *situations()))
-  assert sorted(jax.eval_shape(terms_of, *example)) == ["action", "reliability", "scope", "target"]
+  assert set(jax.eval_shape(terms_of, *example)) == set(TERMS) - {"counterfactual"}
 
 
 def test_a_batch_without_any_weight_has_the_loss_zero():

@@ -34,6 +34,12 @@ def inputs():
   return random_inputs(3, *np.array(WINDOWS).T)
 
 
+def visible_part(output: PolicyOutput, num_visible: np.ndarray) -> PolicyOutput:
+  """The output with zeros where it says something of a position that holds no entry."""
+  visible = (np.arange(V) < num_visible[:, None])[..., None]
+  return output._replace(relation_logits=np.where(visible, output.relation_logits, 0))
+
+
 def close(left, right, tolerance: float = 2e-5) -> None:
   chex.assert_trees_all_close(left, right, rtol=tolerance, atol=tolerance)
 
@@ -44,9 +50,15 @@ def test_outputs_are_finite_with_the_documented_shapes(batch_fn, inputs):
   assert output.action_logits.shape == (number, NUM_ACTIONS)
   assert output.log_alpha.shape == (number, V + 1)
   assert output.scope_logits.shape == (number, 4)
+  assert output.relation_logits.shape == (number, V, 3)
   assert output.margin.shape == (number,)
   assert all(leaf.dtype == np.float32 for leaf in jax.tree.leaves(output))
-  for leaf in (output.action_logits, output.scope_logits, output.reliability):
+  for leaf in (
+    output.action_logits,
+    output.scope_logits,
+    output.reliability,
+    output.relation_logits,
+  ):
     assert np.isfinite(leaf).all()
   assert (output.reliability > 0).all() and (output.reliability < 1).all()
   np.testing.assert_array_equal(output.margin, output.reliability[:, 0] - output.reliability[:, 1])
@@ -76,7 +88,10 @@ def test_the_order_of_entries_inside_a_ledger_does_not_matter(batch_fn, inputs):
   }
   after = batch_fn(inputs._replace(**changed))
   close(after.log_alpha, np.take_along_axis(before.log_alpha, order, axis=1))
-  close(after._replace(log_alpha=before.log_alpha), before)
+  relations = np.take_along_axis(before.relation_logits, order[:, :V, None], axis=1)
+  close(after.relation_logits, relations)
+  same = {"log_alpha": before.log_alpha, "relation_logits": before.relation_logits}
+  close(after._replace(**same), before)
 
 
 def test_the_ledger_of_an_entry_matters(batch_fn, inputs):
@@ -96,7 +111,8 @@ def test_padding_has_no_influence_at_all(batch_fn, inputs, size):
     values = getattr(inputs, name)
     noise = (rng.normal(size=values.shape) * size).astype(np.float32)
     garbage[name] = np.where(hidden, noise, values)
-  chex.assert_trees_all_equal(batch_fn(inputs._replace(**garbage)), batch_fn(inputs))
+  found = [batch_fn(x) for x in (inputs._replace(**garbage), inputs)]
+  chex.assert_trees_all_equal(*[visible_part(output, inputs.num_visible) for output in found])
 
 
 def test_every_kind_of_input_is_read(batch_fn, inputs):
@@ -161,6 +177,7 @@ def random_outputs(seed: int, scale: float = 3.0) -> tuple[PolicyOutput, np.ndar
     log_alpha=log_alpha.astype(np.float32),
     reliability=rng.uniform(size=(number, 2)).astype(np.float32),
     scope_logits=np.zeros((number, 4), np.float32),
+    relation_logits=np.zeros((number, V, 3), np.float32),
   )
   return output, accepted, visible
 

@@ -1,5 +1,6 @@
 """Training end to end: a killed run ends where a straight one does, and NaN stops it."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -14,6 +15,7 @@ from smoke_runs import (
   STEPS,
   Scripts,
   compiled_once,
+  learner_of,
   listing,
   smoke_flags,
   smoke_run,
@@ -25,7 +27,7 @@ from tarl_jax.data.dataset import build_split, load_encoder, load_sources, read_
 from tarl_jax.errors import InputError
 from tarl_jax.inputs import PolicyInputs
 from tarl_jax.training import loop
-from tarl_jax.training.learner import TrainState, make_learner
+from tarl_jax.training.learner import TrainState
 from tarl_jax.training.workdir import open_checkpoints, read_stamp
 from tarl_jax.training.writers import read_metrics
 
@@ -60,7 +62,7 @@ def config() -> Config:
 
 def final_state(workdir: pathlib.Path, sizes: PolicyInputs) -> tuple[int, TrainState]:
   stamp = read_stamp(workdir)
-  like = jax.eval_shape(make_learner(sizes, stamp.config).init, jax.random.key(0))
+  like = jax.eval_shape(learner_of(sizes, stamp.config).init, jax.random.key(0))
   with open_checkpoints(workdir, 0, stamp) as checkpoints:
     found = checkpoints.restore_latest(like)
   assert found is not None
@@ -193,36 +195,36 @@ def test_a_damaged_last_checkpoint_is_trained_again(tmp_path, config, sizes, cap
   assert_ends_like_the_straight_run(workdir, sizes)
 
 
+def spoil(monkeypatch: pytest.MonkeyPatch, bad_step: int, change) -> None:
+  """Passes what step `bad_step` returns through `change(state, metrics)`."""
+  make = loop.make_learner
+
+  def make_spoiled(sizes: PolicyInputs, config: Config):
+    learner, done = make(sizes, config), itertools.count(1)
+
+    def step(state: TrainState, *data):
+      result = learner.step(state, *data)
+      with jax.transfer_guard("allow"):
+        return change(*result) if next(done) == bad_step else result
+
+    return learner._replace(step=step)
+
+  monkeypatch.setattr(loop, "make_learner", make_spoiled)
+
+
 @pytest.mark.parametrize("metric", ["loss", "gradient_norm"])
 def test_nan_stops_with_the_step_and_keeps_the_last_checkpoint(
   tmp_path, config, sizes, metric, monkeypatch
 ):
-  """One value that is not finite, at a step after the second checkpoint."""
   bad_step = 2 * EVAL_EVERY + 2
-
-  def with_nan(sizes: PolicyInputs, config: Config):
-    learner = make(sizes, config)
-
-    def step(state: TrainState, *data):
-      state, values = learner.step(state, *data)
-      return state, values | {
-        metric: values[metric] * jax.numpy.where(state.step < bad_step, 1, jax.numpy.nan)
-      }
-
-    return learner._replace(step=jax.jit(step, donate_argnums=0))
-
-  make = loop.make_learner
-  monkeypatch.setattr(loop, "make_learner", with_nan)
-  named = metric.replace("_", " ")
-  with pytest.raises(
-    InputError, match=rf"^the {named} is nan at step {bad_step}, .* step {bad_step - 1};"
-  ):
-    loop.train(config, tmp_path)
+  with monkeypatch.context() as patch:
+    spoil(patch, bad_step, lambda state, values: (state, values | {metric: np.float32("nan")}))
+    message = rf"^the {metric.replace('_', ' ')} is nan at step {bad_step}, .* {bad_step - 1};"
+    with pytest.raises(InputError, match=message):
+      loop.train(config, tmp_path)
   assert steps_on_disk(tmp_path)[-1] == 2 * EVAL_EVERY
-  assert [line["step"] for line in read_metrics(tmp_path / "seed_0" / "metrics.jsonl")][
-    -1
-  ] < bad_step
-  monkeypatch.setattr(loop, "make_learner", make)
+  lines = read_metrics(tmp_path / "seed_0" / "metrics.jsonl")
+  assert lines[-1]["step"] == 2 * EVAL_EVERY
   loop.train(config, tmp_path)
   assert_ends_like_the_straight_run(tmp_path, sizes)
 
@@ -232,18 +234,10 @@ def test_parameters_that_are_not_finite_are_never_a_checkpoint(
 ):
   """The update of a checkpointed step gives NaN while its own loss is still finite."""
 
-  def with_nan(sizes: PolicyInputs, config: Config):
-    learner = make(sizes, config)
+  def change(state: TrainState, values: dict):
+    return state.replace(params=jax.tree.map(lambda x: x * np.float32("nan"), state.params)), values
 
-    def step(state: TrainState, *data):
-      state, values = learner.step(state, *data)
-      factor = jax.numpy.where(state.step < 2 * EVAL_EVERY, 1.0, jax.numpy.nan)
-      return state.replace(params=jax.tree.map(lambda x: x * factor, state.params)), values
-
-    return learner._replace(step=jax.jit(step, donate_argnums=0))
-
-  make = loop.make_learner
-  monkeypatch.setattr(loop, "make_learner", with_nan)
+  spoil(monkeypatch, 2 * EVAL_EVERY, change)
   with pytest.raises(InputError, match=rf"validation loss is nan at step {2 * EVAL_EVERY},"):
     loop.train(config, tmp_path)
   step, state = final_state(tmp_path, sizes)

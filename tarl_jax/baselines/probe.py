@@ -18,7 +18,7 @@ from tarl_jax.losses import LossConfig
 from tarl_jax.training.batches import batch_indices
 from tarl_jax.training.learner import make_learner, predict_all
 
-_ACTION_ONLY = LossConfig(target=0.0, reliability=0.0, scope=0.0, counterfactual=0.0)
+_ACTION_ONLY = LossConfig(target=0.0, reliability=0.0, scope=0.0, relation=0.0, counterfactual=0.0)
 
 
 def hide_memory(
@@ -75,6 +75,9 @@ def probe(
     train: from `hide_memory`, leading [E].
     action: int32 [E], gold actions of `train`.
     test: from `hide_memory`, leading [E'].
+
+  Returns:
+    Predictions without any target: the probe sees no entry to point at.
   """
   steps = config.probe_steps
   opt = dataclasses.replace(config.opt, steps=steps)
@@ -86,7 +89,7 @@ def probe(
     rows = batch_indices(seed, step, len(action), opt.batch_size)
     state, _ = learner.step(state, *data, jnp.asarray(rows))
   _, decision = predict_all(learner, state.params, state.temperature, test)
-  none = np.zeros(len(decision.action), np.int32)
+  none = np.full(len(decision.action), config.data.num_visible, np.int32)
   return Predictions(
     action=decision.action,
     position=none,

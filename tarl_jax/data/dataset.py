@@ -9,12 +9,13 @@ import dataclasses
 import glob
 import hashlib
 import json
+import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from tarl_jax.config import Config, DataConfig, EncoderConfig
+from tarl_jax.config import Config, DataConfig, EncoderConfig, GeneratedConfig
 from tarl_jax.data import lexical
 from tarl_jax.data.examples import Texts, featurize
 from tarl_jax.data.generated import generate
@@ -73,22 +74,35 @@ def load_sources(config: DataConfig) -> Sources:
   if given:
     for name, part in split_streams(given).items():
       splits[name] += part
-  made = config.generated
-  numbers = {"train": made.train_streams, "val": made.val_streams, "test": made.test_streams}
-  for name, number in numbers.items():
-    if number:
-      splits[name] += generate(made.seed, number, made.claims, name)
+  for name, streams in _generated(config.generated).items():
+    splits[name] += streams
   for name in SPLITS:
     if not splits[name]:
       raise InputError(f"config.data gives no stream for the {name} split; add people or sources.")
   return Sources(splits=splits, skips=skips, digest=_digest(splits))
 
 
+def _generated(config: GeneratedConfig) -> dict[str, list[Stream]]:
+  """Generated streams by split. Validation and test have two parts, told apart by `source`:
+  new people, sources and forms with the facts of training, and the same with new facts."""
+  splits: dict[str, list[Stream]] = {name: [] for name in SPLITS}
+  seed, claims = config.seed, config.claims
+  if config.train_streams:
+    splits["train"] = generate(seed, config.train_streams, claims, "train")
+  for name, number in (("val", config.val_streams), ("test", config.test_streams)):
+    if number:
+      for source, facts in (("generated", "train"), ("generated, new facts", name)):
+        streams = generate(seed, number, claims, name, facts)
+        splits[name] += [dataclasses.replace(stream, source=source) for stream in streams]
+  return splits
+
+
 def _expand(patterns: Sequence[str], setting: str) -> list[pathlib.Path]:
   """Files that the paths and glob patterns name, sorted; each pattern must match."""
   paths: set[str] = set()
   for pattern in patterns:
-    found = glob.glob(pattern)
+    # A name that exists is meant, even where it reads as a pattern ("run[1].jsonl").
+    found = [pattern] if os.path.exists(pattern) else glob.glob(pattern)
     if not found:
       raise InputError(f"config.{setting}: '{pattern}' matches no file; check the path.")
     paths.update(found)

@@ -15,6 +15,7 @@ from tarl_jax.data.record import SCOPES, Claim
 from tarl_jax.data.sources import ROLES, source_info
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.encoder import TextEncoding
+from tarl_jax.types import Action
 
 TIME_SIGNALS = (
   "both_known",
@@ -39,6 +40,7 @@ PAIR_SOURCE_SIGNALS = (
   "same_subject",
   "other_subject",
 )
+BINDING = (Action.REVISE, Action.REJECT_CONFLICT)  # their target must be Accepted
 _MINUTES_A_DAY = 1440.0
 _LOG_DAYS_SCALE = 8.0  # log1p of about eight years in days is 8
 
@@ -215,11 +217,12 @@ def _labels(moments: Sequence[Moment], num_visible: int) -> Labels:
     if gold is None:
       continue
     labels.action[e] = gold.action
-    out_of_sight = gold.target is not None and not moment.targets
+    usable = [v for v in moment.targets if v < moment.num_accepted or gold.action not in BINDING]
+    out_of_sight = gold.target is not None and not usable
     labels.weight[e] = float(not out_of_sight)
-    if moment.targets:
-      labels.target[e] = moment.targets[0]
-      labels.targets[e, list(moment.targets)] = True
+    if usable:
+      labels.target[e] = usable[0]
+      labels.targets[e, usable] = True
     else:
       labels.targets[e, num_visible] = True
     if gold.scope is not None:

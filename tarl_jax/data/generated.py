@@ -43,7 +43,9 @@ _PLAN_KEYS = tuple(
 _PLAN_WEIGHTS = tuple(weight for _, weights in _PLAN for weight in weights if weight)
 
 
-def generate(seed: int, num_streams: int, claims_per_stream: int, split: str) -> list[Stream]:
+def generate(
+  seed: int, num_streams: int, claims_per_stream: int, split: str, facts: str | None = None
+) -> list[Stream]:
   """Streams with gold by the label table (DATA.md, "What a label means").
 
   The same arguments give the same streams on every machine; stream i does not depend on
@@ -55,29 +57,35 @@ def generate(seed: int, num_streams: int, claims_per_stream: int, split: str) ->
     num_streams: how many streams, each about one person's memory over some months.
     claims_per_stream: how many claims each.
     split: "train", "val" or "test".
+    facts: split whose quads are told; by default `split` itself. With "train", a test
+      stream has new people, sources and forms, and facts that were seen in training.
 
   Raises:
     InputError: for an unknown split or a size below 1.
   """
-  return [stream for stream, _ in generate_with_steps(seed, num_streams, claims_per_stream, split)]
+  made = generate_with_steps(seed, num_streams, claims_per_stream, split, facts)
+  return [stream for stream, _ in made]
 
 
 def generate_with_steps(
-  seed: int, num_streams: int, claims_per_stream: int, split: str
+  seed: int, num_streams: int, claims_per_stream: int, split: str, facts: str | None = None
 ) -> Iterator[tuple[Stream, tuple[Step, ...]]]:
   """As `generate`, with the reason of every label beside the claims."""
-  if split not in SPLITS:
-    raise InputError(f"split: expected one of {', '.join(SPLITS)}, found {split!r}.")
+  facts = facts or split
+  for name in (split, facts):
+    if name not in SPLITS:
+      raise InputError(f"split: expected one of {', '.join(SPLITS)}, found {name!r}.")
   if num_streams < 1 or claims_per_stream < 1:
     raise InputError("generated source: num_streams and claims_per_stream must be at least 1.")
-  quads = tuple(quad for quad in load_quads() if quad.split == split)
+  quads = tuple(quad for quad in load_quads() if quad.split == facts)
+  kind = split if facts == split else f"{split}-{facts}-facts"
   for index in range(num_streams):
-    digest = hashlib.blake2b(f"{seed}/{split}/{index}".encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(f"{seed}/{kind}/{index}".encode(), digest_size=8).digest()
     builder = _StreamBuilder(random.Random(int.from_bytes(digest)), split, quads)
     while len(builder.claims) < claims_per_stream:
       builder.advance()
     person = f"{builder.cast.owner}-{seed}-{index}"
-    stream_id = f"generated-{split}-{seed}-{index}"
+    stream_id = f"generated-{kind}-{seed}-{index}"
     yield Stream(stream_id, "generated", tuple(builder.claims), person), tuple(builder.steps)
 
 

@@ -23,7 +23,7 @@ def to_iso(time: int | None) -> str | None:
   if time is None:
     return None
   when = _EPOCH + datetime.timedelta(minutes=time)
-  return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+  return when.replace(tzinfo=None).isoformat() + "Z"  # strftime does not pad a year before 1000
 
 
 class Fields:

@@ -133,8 +133,11 @@ def _parse_claim(fields: Fields, claim_id: str) -> Claim:
 
 def _parse_stream(fields: Fields, where: str) -> Stream:
   stream_id = fields.text("stream_id")
+  values = fields.items("claims")
+  if not values:
+    raise fields.fail("claims", "a list with at least one claim")
   claims = []
-  for position, value in enumerate(fields.items("claims")):
+  for position, value in enumerate(values):
     claim = Fields(value, f"{where}, claim {position}")
     claims.append(_parse_claim(claim, claim.text("id")))
   stream = Stream(
@@ -191,7 +194,8 @@ def check_executable(stream: Stream, where: str = "") -> None:
 
 def write_streams(path: str | pathlib.Path, streams: Iterable[Stream]) -> None:
   """Writes streams as JSONL that `read_streams` reads back equal."""
-  with open(path, "w", encoding="utf-8") as file:
+  # A lone surrogate is no UTF-8; its backslash form is the escape that JSON knows.
+  with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
     for stream in streams:
       value = {
         "stream_id": stream.stream_id,
@@ -209,7 +213,11 @@ def _claim_to_json(claim: Claim) -> dict[str, Any]:
   if claim.gold is not None:
     value["gold"]["action"] = claim.gold.action.label
     value["gold"]["alt_targets"] = list(claim.gold.alt_targets)
-    value["gold"] = {k: v for k, v in value["gold"].items() if v not in (None, "", [], False)}
+    # Not by equality: a reliability of 0.0 equals False and says something.
+    gold = value["gold"].items()
+    value["gold"] = {
+      k: v for k, v in gold if v is not None and v is not False and v not in ("", [])
+    }
   return {k: v for k, v in value.items() if v is not None}
 
 
@@ -225,7 +233,7 @@ def _parse_case(fields: Fields, where: str) -> Case:
   if not all(action in ACTION_LABELS for action in alt_actions):
     raise fields.fail("alt_actions", "a list of actions, each one of " + ", ".join(ACTION_LABELS))
   alt_targets = fields.items("alt_targets", optional=True)
-  if not all(isinstance(i, int) and 0 <= i < len(accepted) for i in alt_targets):
+  if not all(type(i) is int and 0 <= i < len(accepted) for i in alt_targets):  # true is no index
     raise fields.fail("alt_targets", f"a list of indices from 0 to {len(accepted) - 1}")
   has_answer = fields.has("expected_action")
   return Case(

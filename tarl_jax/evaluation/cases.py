@@ -50,9 +50,10 @@ def decide_cases(workdir: pathlib.Path, path: pathlib.Path) -> list[dict[str, An
     for i, (case, moment) in enumerate(zip(cases, moments, strict=True))
   ]
   part = workdir / "cases.json.part"
-  part.write_text(json.dumps(answers, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+  part.write_text(json.dumps(answers, indent=2) + "\n", encoding="utf-8")
   part.replace(workdir / "cases.json")
-  print(format_answers(answers, cases))
+  # A lone surrogate, which JSON can hold, is no character that a terminal could print.
+  print(format_answers(answers, cases).encode("utf-8", "backslashreplace").decode())
   return answers
 
 

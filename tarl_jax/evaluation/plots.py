@@ -1,7 +1,8 @@
 """Plots beside the table: confusion matrix, reliability diagram, training curves."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib
 
@@ -14,18 +15,18 @@ from tarl_jax import metrics
 from tarl_jax.data.dataset import Split
 from tarl_jax.evaluation.judging import Predictions
 from tarl_jax.evaluation.scores import reliability_bins
-from tarl_jax.training.workdir import seed_folder
-from tarl_jax.training.writers import read_metrics
 from tarl_jax.types import ACTION_LABELS, NUM_ACTIONS
+
+Curves = Mapping[int, Sequence[Mapping[str, Any]]]  # lines of metrics.jsonl by seed
 
 
 def draw_all(
-  workdir: pathlib.Path, seeds: Sequence[int], runs: Sequence[Predictions], test: Split
+  workdir: pathlib.Path, curves: Curves, runs: Sequence[Predictions], test: Split
 ) -> None:
   """Writes the three plots into `workdir`, over all seeds together."""
   _save(_confusion(runs, test), workdir / "confusion.png")
   _save(_reliability(runs, test), workdir / "reliability.png")
-  _save(_curves(workdir, seeds), workdir / "training.png")
+  _save(_curves(curves), workdir / "training.png")
 
 
 def _save(figure: plt.Figure, path: pathlib.Path) -> None:
@@ -71,11 +72,10 @@ def _reliability(runs: Sequence[Predictions], test: Split) -> plt.Figure:
   return figure
 
 
-def _curves(workdir: pathlib.Path, seeds: Sequence[int]) -> plt.Figure:
+def _curves(curves: Curves) -> plt.Figure:
   """Training loss and validation Macro F1 by step, one line a seed."""
   figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6))
-  for seed in seeds:
-    lines = read_metrics(seed_folder(workdir, seed) / "metrics.jsonl")
+  for seed, lines in curves.items():
     for axes, name in ((left, "train/loss"), (right, "val/macro_f1")):
       points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]
       if points:
@@ -83,5 +83,6 @@ def _curves(workdir: pathlib.Path, seeds: Sequence[int]) -> plt.Figure:
   for axes, title in ((left, "training loss"), (right, "validation Macro F1")):
     axes.set_xlabel("step")
     axes.set_title(title)
-    axes.legend()
+    if axes.lines:
+      axes.legend()
   return figure

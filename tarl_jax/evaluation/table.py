@@ -27,7 +27,8 @@ from tarl_jax.evaluation.policies import load_same_encoder, predict
 from tarl_jax.evaluation.scores import METRICS, parts, score, summarize
 from tarl_jax.models.encoder import Encoder
 from tarl_jax.training.loop import example_sizes
-from tarl_jax.training.workdir import Stamp, read_stamp
+from tarl_jax.training.workdir import Stamp, read_stamp, seed_folder
+from tarl_jax.training.writers import read_metrics
 
 Results = dict[str, dict[str, dict[str, dict[str, float]]]]
 Methods = dict[str, list[Predictions]]  # one entry a seed; one where no seed matters
@@ -46,6 +47,9 @@ def evaluate(workdir: pathlib.Path) -> Results:
       f"{workdir}: was trained on other data than its config now gives; restore the files, or "
       "train again."
     )
+  curves = {
+    seed: read_metrics(seed_folder(workdir, seed) / "metrics.jsonl") for seed in stamp.config.seeds
+  }
   encoder = load_same_encoder(stamp)
   idf = read_vocabulary(workdir / "vocabulary.json")
   test = build_split(sources.splits["test"], stamp.config, encoder, idf)
@@ -54,7 +58,7 @@ def evaluate(workdir: pathlib.Path) -> Results:
   methods |= _baselines(stamp, sources.splits["train"], encoder, idf, val, test)
   results = _score_all(methods, test, stamp)
   _write_json(workdir / "results.json", results)
-  plots.draw_all(workdir, stamp.config.seeds, methods["tarl"], test)
+  plots.draw_all(workdir, curves, methods["tarl"], test)
   print(format_results(results))
   return results
 

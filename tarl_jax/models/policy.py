@@ -23,14 +23,20 @@ from tarl_jax.types import NUM_ACTIONS, Action
 Params = dict[str, Any]
 NUM_SCOPES = 4
 
+# What an entry is to the candidate: nothing, the same fact with the same value, or the fact
+# that the candidate has another value for.
+RELATIONS = ("unrelated", "same", "other_value")
+NUM_RELATIONS = len(RELATIONS)
+
 # phi(a): writes Accepted, writes Pending, writes History, needs a target, changes what is
 # active. Rows in label order (SPEC 3, 4).
 OPERATION_CODE = np.array(
   [[1, 0, 0, 0, 1], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1], [0, 0, 1, 1, 0], [0, 1, 0, 0, 0]],
   np.float32,
 )
-# Taken from the score of an action that cannot be executed, since no entry is accepted.
-_CANNOT = 30.0
+# Score of an action that cannot be executed since no entry is accepted; finite, so that the
+# loss of an example whose target is out of sight stays finite.
+_CANNOT = -1e4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +57,7 @@ class PolicyOutput(NamedTuple):
   log_alpha: jax.Array  # [V + 1], log-probability of each visible position, last "none"
   reliability: jax.Array  # [2], r_new and r_old in [0, 1]
   scope_logits: jax.Array  # [4], by SCOPES
+  relation_logits: jax.Array  # [V, 3], by RELATIONS; rows beyond what is visible mean nothing
 
   @property
   def margin(self) -> jax.Array:
@@ -105,13 +112,15 @@ class _Network(nnx.Module):
     self.claim = _Mlp(embed + claim_size, hidden, hidden, rngs=rngs)
     self.pair = _Mlp(2 * embed + pair_size, hidden, hidden, rngs=rngs)
     self.entry_score = _linear(hidden, 1, rngs)
+    self.relation = _linear(hidden, NUM_RELATIONS, rngs)
+    self.assertion = _linear(hidden, config.trust, rngs)
     self.none_score = _Mlp(2 * hidden, hidden, 1, rngs=rngs)
     self.trust = _linear(num_source, config.trust, rngs)
     self.compare = _Mlp(4 * config.trust, hidden, 2, rngs=rngs)
     self.scope = _Mlp(hidden + num_time, hidden, NUM_SCOPES, rngs=rngs)
     self.operation = nnx.Embed(NUM_ACTIONS, config.trust, rngs=rngs)
     code_size = config.trust + OPERATION_CODE.shape[1]
-    state_size = 3 * hidden + 5 + NUM_SCOPES + num_time
+    state_size = config.trust + 2 * NUM_RELATIONS + 5 + NUM_SCOPES + num_time + num_source
     self.select = _Mlp(state_size + code_size, hidden, 1, rngs=rngs)
 
   def _dropout(self, num_visible: int, key: jax.Array | None) -> _Keep:
@@ -133,7 +142,8 @@ class _Network(nnx.Module):
     everywhere = jnp.broadcast_to(claim, (x.entries.shape[0], claim.shape[-1]))
     signals = [x.pair_signals, x.time_signals, x.pair_source, x.entry_source, marker, everywhere]
     both = [new[None] * old, jnp.abs(new[None] - old)]
-    return nnx.gelu(self.pair(jnp.concatenate([*both, *signals], -1), keep.pairs))
+    related = nnx.gelu(self.pair(jnp.concatenate([*both, *signals], -1), keep.pairs))
+    return jnp.where(valid_entries(x)[:, None], related, 0.0)
 
   def _ground(
     self, x: PolicyInputs, claim: jax.Array, pairs: jax.Array, best: jax.Array
@@ -157,7 +167,7 @@ class _Network(nnx.Module):
     claim_signals = jnp.concatenate([x.claim_signals, x.source])
     claim = nnx.gelu(self.claim(jnp.concatenate([new, claim_signals]), keep.claim))
     pairs = self._pairs(x, claim_signals, new, keep)
-    best = jnp.max(jnp.where(valid_entries(x)[:, None], pairs, 0.0), axis=0)
+    best = jnp.max(pairs, axis=0)
     log_alpha = self._ground(x, claim, pairs, best)
     alpha = jnp.exp(log_alpha)
     time = alpha[:-1] @ x.time_signals
@@ -165,13 +175,19 @@ class _Network(nnx.Module):
     scope_logits = self.scope(jnp.concatenate([claim, time]))
     margin = reliability[0] - reliability[1]
     scalars = jnp.stack([*reliability, margin, alpha[-1], jnp.max(alpha[:-1])])
-    features = [claim, alpha[:-1] @ pairs, best, scalars, jax.nn.softmax(scope_logits), time]
-    action_logits = self._select(jnp.concatenate(features), keep.state)
+    relation_logits = self.relation(pairs)
+    relations = jax.nn.softmax(relation_logits)
+    strongest = jnp.max(jnp.where(valid_entries(x)[:, None], relations, 0.0), axis=0)
+    said = jnp.tanh(self.assertion(claim))
+    scope = jax.nn.softmax(scope_logits)
+    features = [said, alpha[:-1] @ relations, strongest, scalars, scope, time, x.source]
+    action_logits = self._select(jnp.concatenate(features), keep.state[None])
     return PolicyOutput(
-      action_logits=_only_executable(action_logits, x.num_accepted),
+      action_logits=jnp.where(executable(x.num_accepted), action_logits, _CANNOT),
       log_alpha=log_alpha,
       reliability=reliability,
       scope_logits=scope_logits,
+      relation_logits=relation_logits,
     )
 
   def _select(self, features: jax.Array, keep: jax.Array) -> jax.Array:
@@ -181,11 +197,10 @@ class _Network(nnx.Module):
     return self.select(jnp.concatenate([state, codes], -1), keep)[:, 0]
 
 
-def _only_executable(action_logits: jax.Array, num_accepted: jax.Array) -> jax.Array:
-  """Rules out the actions that need an accepted entry where none is in sight."""
-  needs_target = np.zeros(NUM_ACTIONS, bool)
-  needs_target[[Action.REVISE, Action.REJECT_CONFLICT]] = True
-  return action_logits - _CANNOT * (needs_target & (num_accepted == 0))
+def executable(num_accepted: jax.Array) -> jax.Array:
+  """bool [A]: what can be executed; no revise or reject_conflict with nothing accepted."""
+  needs_target = jnp.asarray(OPERATION_CODE[:, 3] > 0)
+  return ~needs_target | (num_accepted > 0)
 
 
 def make_policy(sizes: PolicyInputs, config: ModelConfig) -> Policy:

@@ -96,7 +96,7 @@ def make_learner(sizes: PolicyInputs, config: Config) -> Learner:
       params=optax.apply_updates(state.params, updates),
       opt_state=opt_state,
     )
-    return next_state, {"loss": loss, "gradient_norm": optax.global_norm(gradient), **means}
+    return next_state, {"loss": loss, "gradient_norm": optax.tree.norm(gradient), **means}
 
   @jax.jit
   def predict(

@@ -31,6 +31,7 @@ from tarl_jax.training.learner import Learner, TrainState, make_learner, predict
 from tarl_jax.training.workdir import (
   BEST_OF,
   Stamp,
+  check_same_run,
   make_stamp,
   open_checkpoints,
   seed_folder,
@@ -46,13 +47,14 @@ def train(config: Config, workdir: pathlib.Path) -> None:
 
   Raises:
     InputError: for unusable data, a workdir of another config or in use, damaged
-      checkpoints, or a loss that is not finite. Nothing is overwritten then.
+      checkpoints, or a loss that is not finite. No checkpoint is lost or overwritten then.
   """
   with workdir_lock(workdir):
     sources = load_sources(config.data)
     encoder = load_encoder(config.encoder)
     stamp = make_stamp(config, sources.digest, encoder.fingerprint)
-    for seed in config.seeds:  # another run's checkpoints stop us before anything is written
+    check_same_run(workdir, stamp)  # another run stops us before anything is written
+    for seed in config.seeds:
       open_checkpoints(workdir, seed, stamp).close()
     idf = fit_vocabulary(sources.splits["train"])
     save_vocabulary(workdir / "vocabulary.json", idf)
@@ -87,6 +89,11 @@ def _train_seed(
     restored = checkpoints.restore_latest(state)
     if restored is not None:
       state = restored[1]
+    # Fresh or restored, every leaf is committed to the device: one program serves both.
+    state = jax.device_put(state, jax.local_devices()[0])
+    if int(state.step) >= config.opt.steps:
+      print(f"seed {seed}: all {config.opt.steps} steps are done")
+      return
     with MetricWriter(seed_folder(workdir, seed), to_dict(config)) as writer:
       writer.truncate_after(int(state.step))
       _run_steps(config, seed, learner, state, (train_split, val_split), checkpoints, writer)
@@ -119,6 +126,7 @@ def _run_steps(
       _log(writer, bar, *pending)
       pending = None
       state, scores = validate(learner, state, val_split)
+      _check_finite(step + 1, "validation loss", scores["nll"])
       writer.write(step + 1, "val", scores)
       checkpoints.save(step + 1, state, scores)
       bar.set_postfix(val_macro_f1=f"{scores[BEST_OF]:.3f}")
@@ -132,14 +140,19 @@ def _trainable(split: Split) -> tuple[PolicyInputs, Labels]:
   return take((split.inputs, split.labels), rows)
 
 
-def _log(writer: MetricWriter, bar: tqdm, step: int, values: dict[str, jax.Array]) -> None:
-  """Writes the metrics of a step; stops where the loss is not finite."""
-  loss = float(values["loss"])
-  if not math.isfinite(loss):
+def _check_finite(step: int, name: str, value: float) -> None:
+  """Stops before a state that is not finite could become a checkpoint."""
+  if not math.isfinite(value):
     raise InputError(
-      f"the loss is {loss} at step {step}, and was finite up to step {step - 1}; the last "
-      "checkpoint is kept: lower opt.lr or raise opt.warmup, and use a new workdir."
+      f"the {name} is {value} at step {step}, and the loss was finite up to step {step - 1}; the "
+      "last checkpoint is kept: lower opt.lr or raise opt.warmup, and use a new workdir."
     )
+
+
+def _log(writer: MetricWriter, bar: tqdm, step: int, values: dict[str, jax.Array]) -> None:
+  """Writes the metrics of a step; stops where the loss or its gradient is not finite."""
+  for name in ("loss", "gradient_norm"):
+    _check_finite(step, name.replace("_", " "), float(values[name]))
   if step % _LOG_EVERY == 0:
     writer.write(step, "train", {name: float(value) for name, value in values.items()})
 
@@ -159,4 +172,5 @@ def validate(learner: Learner, state: TrainState, split: Split) -> tuple[TrainSt
     "nll": float(jnp.mean(metrics.nll(probabilities, jnp.asarray(labels.action)))),
     "temperature": float(temperature),
   }
-  return state.replace(temperature=jnp.asarray(temperature, jnp.float32)), scores
+  fitted = jax.device_put(np.float32(temperature), state.temperature.sharding)
+  return state.replace(temperature=fitted), scores

@@ -47,6 +47,29 @@ def open_checkpoints(workdir: pathlib.Path, seed: int, stamp: Stamp) -> Checkpoi
   return Checkpoints(folder, run_fingerprint=stamp.run, best_of=BEST_OF)
 
 
+def check_same_run(workdir: pathlib.Path, stamp: Stamp) -> None:
+  """Stops where `run.json` is of another run; one that is missing or damaged says nothing.
+
+  Raises:
+    InputError: naming what differs.
+  """
+  try:
+    found = read_stamp(workdir)
+  except InputError:
+    return
+  differs = {
+    "settings": fingerprint(found.config) != fingerprint(stamp.config),
+    "data": found.data != stamp.data,
+    "text encoder": found.encoder != stamp.encoder,
+  }
+  names = [name for name, other in differs.items() if other]
+  if names:
+    raise InputError(
+      f"{workdir}: holds a run of another config (other {' and '.join(names)}); choose another "
+      "workdir or delete this one."
+    )
+
+
 def write_stamp(workdir: pathlib.Path, stamp: Stamp) -> None:
   """Writes `run.json`, atomically."""
   content = dataclasses.asdict(stamp) | {"config": to_dict(stamp.config)}
