@@ -12,8 +12,10 @@ from tarl_jax.errors import InputError
 from tarl_jax.training.loop import train
 
 _CONFIG = config_flags.DEFINE_config_file("config", None, "Settings, e.g. configs/quickstart.py.")
-_WORKDIR = flags.DEFINE_string("workdir", None, "Folder for checkpoints and metrics.")
-flags.mark_flags_as_required(["config", "workdir"])
+_WORKDIR = flags.DEFINE_string(
+  "workdir", None, "Folder for checkpoints and metrics.", required=True
+)
+flags.mark_flag_as_required("config")
 
 
 def _stop(sentence: str) -> NoReturn:

@@ -12,8 +12,8 @@ from tarl_jax.config import Config, to_dict
 def get_config() -> ConfigDict:
   config = ConfigDict(to_dict(Config()))
   config.encoder.name = "hashed"
-  config.data.generated.train_streams = 120
-  config.data.generated.val_streams = 20
+  config.data.generated.train_streams = 240
+  config.data.generated.val_streams = 15
   config.data.generated.test_streams = 30
-  config.opt.steps = 1200
+  config.opt.steps = 800
   return config

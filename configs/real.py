@@ -16,6 +16,4 @@ def get_config() -> ConfigDict:
   config.encoder.name = "minilm"
   config.data.halumem = ("data/halumem/pilot_slice_user*.jsonl",)
   config.data.locomo = ("data/locomo/locomo10.json",)
-  config.opt.steps = 1500
-  config.eval_every = 150
   return config

@@ -63,8 +63,8 @@ class OptConfig:
   weight_decay: float = 1e-2
   clip: float = 1.0
   warmup: int = 100
-  batch_size: int = 128
-  steps: int = 2000
+  batch_size: int = 256
+  steps: int = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Config:
   loss: LossConfig = LossConfig()
   opt: OptConfig = OptConfig()
   seeds: tuple[int, ...] = (0,)
-  eval_every: int = 200
-  probe_steps: int = 500  # training steps of the candidate-only probe
+  eval_every: int = 100
+  probe_steps: int = 300  # training steps of the candidate-only probe
 
 
 _AT_LEAST = {

@@ -12,34 +12,34 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tarl_jax.types import NO_CLAIM, Ledger, MemoryState, Row, Status
+from tarl_jax.types import NO_CLAIM, Array, Ledger, MemoryState, Row, Status
 
 
 class PolicyInputs(NamedTuple):
   """What the policy sees (SPEC 4). Nothing here depends on the gold answer."""
 
-  candidate: jax.Array  # float32 [D], sentence vector
-  entries: jax.Array  # float32 [V, D], zeros where not valid
-  claim_signals: jax.Array  # float32 [C], exact signals of the candidate text
-  pair_signals: jax.Array  # float32 [V, P], exact and late-interaction signals of each pair
-  time_signals: jax.Array  # float32 [V, T], order and distance in time of each pair
-  source: jax.Array  # float32 [R], provenance of the candidate
-  entry_source: jax.Array  # float32 [V, R], provenance of the entries
-  pair_source: jax.Array  # float32 [V, S], provenance of each pair
-  num_accepted: jax.Array  # int32 [], entries of Accepted; they come first
-  num_visible: jax.Array  # int32 [], entries of both ledgers
+  candidate: Array  # float32 [D], sentence vector
+  entries: Array  # float32 [V, D], zeros where not valid
+  claim_signals: Array  # float32 [C], exact signals of the candidate text
+  pair_signals: Array  # float32 [V, P], exact and late-interaction signals of each pair
+  time_signals: Array  # float32 [V, T], order and distance in time of each pair
+  source: Array  # float32 [R], provenance of the candidate
+  entry_source: Array  # float32 [V, R], provenance of the entries
+  pair_source: Array  # float32 [V, S], provenance of each pair
+  num_accepted: Array  # int32 [], entries of Accepted; they come first
+  num_visible: Array  # int32 [], entries of both ledgers
 
 
 class Labels(NamedTuple):
   """What is right, and how much it counts."""
 
-  action: jax.Array  # int32 [], an Action
-  target: jax.Array  # int32 [], visible position, V where there is none
-  targets: jax.Array  # bool [V + 1], every position that is right
-  scope: jax.Array  # int32 [], index into SCOPES, -1 where unknown
-  reliability: jax.Array  # float32 [], true reliability of the candidate's source, or NaN
-  entry_reliability: jax.Array  # float32 [V], of the entries, or NaN
-  weight: jax.Array  # float32 [], 0 for padding and where the target is out of sight
+  action: Array  # int32 [], an Action
+  target: Array  # int32 [], visible position, V where there is none
+  targets: Array  # bool [V + 1], every position that is right
+  scope: Array  # int32 [], index into SCOPES, -1 where unknown
+  reliability: Array  # float32 [], true reliability of the candidate's source, or NaN
+  entry_reliability: Array  # float32 [V], of the entries, or NaN
+  weight: Array  # float32 [], 0 for padding and where the target is out of sight
 
 
 def valid_entries(inputs: PolicyInputs) -> jax.Array:

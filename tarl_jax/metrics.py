@@ -11,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from tarl_jax import actions, quality
-from tarl_jax.types import NUM_ACTIONS, Action, Claim, LedgerId, MemoryState, Status
+from tarl_jax.types import NUM_ACTIONS, Action, Array, Claim, LedgerId, MemoryState, Status
 
 NUM_BINS = 15
 _SMALLEST_PROBABILITY = 1e-7  # floor for the logarithm of NLL
 
 
-def confusion(gold: jax.Array, predicted: jax.Array, weight: jax.Array) -> jax.Array:
+def confusion(gold: Array, predicted: Array, weight: Array) -> Array:
   """Weighted counts, float32 [A, A]: rows by gold action, columns by predicted action."""
   counts = jnp.zeros((NUM_ACTIONS, NUM_ACTIONS), jnp.float32)
   return counts.at[gold, predicted].add(weight)
 
 
-def per_class_f1(counts: np.ndarray) -> np.ndarray:
+def per_class_f1(counts: Array) -> Array:
   """F1 of each class from a confusion matrix; 0 for a class never predicted, NaN if absent.
 
   Args:
@@ -38,13 +38,13 @@ def per_class_f1(counts: np.ndarray) -> np.ndarray:
   return np.where(total > 0, 2 * right / np.maximum(total, 1e-12), np.nan)
 
 
-def macro_f1(counts: np.ndarray) -> float:
+def macro_f1(counts: Array) -> float:
   """Mean of the per-class F1 over the classes that occur in gold; NaN where none does."""
   present = np.asarray(counts).sum(1) > 0
   return float(np.mean(per_class_f1(counts)[present])) if present.any() else float("nan")
 
 
-def calibration_bins(probability: jax.Array, correct: jax.Array, weight: jax.Array) -> jax.Array:
+def calibration_bins(probability: Array, correct: Array, weight: Array) -> Array:
   """Per equal-width bin: weight, summed probability, summed correctness; float32 [15, 3].
 
   Args:
@@ -57,19 +57,19 @@ def calibration_bins(probability: jax.Array, correct: jax.Array, weight: jax.Arr
   return jnp.zeros((NUM_BINS, 3), jnp.float32).at[index].add(values)
 
 
-def ece(bins: np.ndarray) -> float:
+def ece(bins: Array) -> float:
   """Expected calibration error from summed `calibration_bins`; NaN without examples."""
   weight, probability, correct = np.asarray(bins, np.float64).T
   total = weight.sum()
   return float(np.abs(probability - correct).sum() / total) if total > 0 else float("nan")
 
 
-def brier(probabilities: jax.Array, gold: jax.Array) -> jax.Array:
+def brier(probabilities: Array, gold: Array) -> Array:
   """Squared distance of the probabilities to the one-hot gold action; float32 [E], 0 to 2."""
   return jnp.sum(jnp.square(probabilities - jax.nn.one_hot(gold, NUM_ACTIONS)), axis=-1)
 
 
-def nll(probabilities: jax.Array, gold: jax.Array) -> jax.Array:
+def nll(probabilities: Array, gold: Array) -> Array:
   """- log p(gold action), floored at p = 1e-7; float32 [E], nats."""
   chosen = jnp.take_along_axis(probabilities, gold[:, None], axis=-1)[:, 0]
   return -jnp.log(jnp.maximum(chosen, _SMALLEST_PROBABILITY))
@@ -78,22 +78,22 @@ def nll(probabilities: jax.Array, gold: jax.Array) -> jax.Array:
 class Verdict(NamedTuple):
   """What executing a predicted transaction did, bool [] each."""
 
-  strict: jax.Array  # the next state is the gold one
-  setwise: jax.Array  # it is the gold one for some right target
-  outside: jax.Array  # gold puts the candidate outside Accepted
-  polluted: jax.Array  # ... and the prediction put it there
-  conflict: jax.Array  # gold is reject_conflict
-  preserved: jax.Array  # ... the trusted entry stays Accepted, the candidate is REJECTED
-  refused: jax.Array  # the predicted transaction was refused
+  strict: Array  # the next state is the gold one
+  setwise: Array  # it is the gold one for some right target
+  outside: Array  # gold puts the candidate outside Accepted
+  polluted: Array  # ... and the prediction put it there
+  conflict: Array  # gold is reject_conflict
+  preserved: Array  # ... the trusted entry stays Accepted, the candidate is REJECTED
+  refused: Array  # the predicted transaction was refused
 
 
 def judge(
   state: MemoryState,
   claim: Claim,
-  gold_action: jax.Array,
-  gold_slots: jax.Array,
-  action: jax.Array,
-  slot: jax.Array,
+  gold_action: Array,
+  gold_slots: Array,
+  action: Array,
+  slot: Array,
 ) -> Verdict:
   """Executes prediction and gold from one state and compares (SPEC 6). Unbatched.
 
@@ -109,7 +109,7 @@ def judge(
   refused = info.invalid | (info.overflow != LedgerId.NONE)
   places = quality.location_map(next_state)
 
-  def equals(gold_slot: jax.Array) -> jax.Array:
+  def equals(gold_slot: Array) -> Array:
     gold_state, gold_info = actions.execute(state, gold_action, gold_slot, claim)
     differ = jnp.any(quality.differs(places, quality.location_map(gold_state)))
     # A further target that is no live entry (any more) makes no gold state.
@@ -133,7 +133,7 @@ def judge(
   )
 
 
-def fit_temperature(action_logits: jax.Array, gold: jax.Array, weight: jax.Array) -> jax.Array:
+def fit_temperature(action_logits: Array, gold: Array, weight: Array) -> Array:
   """Temperature with the least NLL among 161 from 1/4 to 4, evenly spaced in log; float32 [].
 
   Without any weight it is 1.
@@ -145,7 +145,7 @@ def fit_temperature(action_logits: jax.Array, gold: jax.Array, weight: jax.Array
   """
   temperatures = jnp.exp(jnp.linspace(jnp.log(0.25), jnp.log(4.0), 161))
 
-  def loss(temperature: jax.Array) -> jax.Array:
+  def loss(temperature: Array) -> Array:
     log_p = jax.nn.log_softmax(action_logits / temperature)
     return -jnp.sum(weight * jnp.take_along_axis(log_p, gold[:, None], axis=-1)[:, 0])
 

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from tarl_jax import actions
-from tarl_jax.types import Claim, LedgerId, MemoryState, TransitionInfo
+from tarl_jax.types import Array, Claim, LedgerId, MemoryState, TransitionInfo
 
 
 class Transactions(NamedTuple):
   """What to execute, one row a step; int32 [T] each."""
 
-  action: jax.Array
-  target: jax.Array  # claim id that the action is about, NO_CLAIM where there is none
-  claim_id: jax.Array
+  action: Array
+  target: Array  # claim id that the action is about, NO_CLAIM where there is none
+  claim_id: Array
 
 
 class Step(NamedTuple):
@@ -28,7 +28,7 @@ class Step(NamedTuple):
   info: TransitionInfo
 
 
-def find_slot(state: MemoryState, claim_id: jax.Array) -> jax.Array:
+def find_slot(state: MemoryState, claim_id: Array) -> jax.Array:
   """int32 []: Accepted slot that holds the claim, NO_SLOT where none does."""
   match = state.accepted.valid & (state.accepted.claim_id == claim_id)
   found = jnp.argmax(match).astype(jnp.int32)

@@ -9,11 +9,14 @@ A = 5 actions.
 """
 
 import enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
 import numpy as np
+
+# A jax.Array on the device or an np.ndarray on the host: they share no static type.
+Array = Any
 
 
 class Action(enum.IntEnum):

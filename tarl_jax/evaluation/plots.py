@@ -38,7 +38,8 @@ def _save(figure: plt.Figure, path: pathlib.Path) -> None:
 def _confusion(runs: Sequence[Predictions], test: Split) -> plt.Figure:
   """Share of each gold action by predicted action."""
   weight = np.ones(len(test.labels.action), np.float32)
-  counts = sum(np.asarray(metrics.confusion(test.labels.action, r.action, weight)) for r in runs)
+  gold = test.labels.action
+  counts = np.sum([metrics.confusion(gold, run.action, weight) for run in runs], axis=0)
   shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
   figure, axes = plt.subplots(figsize=(5.5, 4.8))
   axes.imshow(shares, vmin=0, vmax=1, cmap="Blues")
@@ -58,7 +59,7 @@ def _reliability(runs: Sequence[Predictions], test: Split) -> plt.Figure:
   """Accuracy against probability, and how many decisions each bin holds."""
   gold = test.labels.action
   everything = np.ones(len(gold), bool)
-  bins = sum(reliability_bins(run, gold, everything) for run in runs)
+  bins = np.sum([reliability_bins(run, gold, everything) for run in runs], axis=0)
   weight, probability, correct = bins.T
   used = weight > 0
   figure, axes = plt.subplots(figsize=(4.8, 4.8))

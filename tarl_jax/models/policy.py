@@ -18,7 +18,7 @@ import numpy as np
 from flax import nnx
 
 from tarl_jax.inputs import PolicyInputs, accepted_entries, valid_entries
-from tarl_jax.types import NUM_ACTIONS, Action
+from tarl_jax.types import NUM_ACTIONS, Action, Array
 
 Params = dict[str, Any]
 NUM_SCOPES = 4
@@ -53,11 +53,11 @@ class ModelConfig:
 class PolicyOutput(NamedTuple):
   """What the policy says of one candidate; float32."""
 
-  action_logits: jax.Array  # [A]
-  log_alpha: jax.Array  # [V + 1], log-probability of each visible position, last "none"
-  reliability: jax.Array  # [2], r_new and r_old in [0, 1]
-  scope_logits: jax.Array  # [4], by SCOPES
-  relation_logits: jax.Array  # [V, 3], by RELATIONS; rows beyond what is visible mean nothing
+  action_logits: Array  # [A]
+  log_alpha: Array  # [V + 1], log-probability of each visible position, last "none"
+  reliability: Array  # [2], r_new and r_old in [0, 1]
+  scope_logits: Array  # [4], by SCOPES
+  relation_logits: Array  # [V, 3], by RELATIONS; rows beyond what is visible mean nothing
 
   @property
   def margin(self) -> jax.Array:
@@ -232,10 +232,10 @@ def make_policy(sizes: PolicyInputs, config: ModelConfig) -> Policy:
 class Decision(NamedTuple):
   """The transaction chosen for one candidate."""
 
-  action: jax.Array  # int32 [], an Action
-  position: jax.Array  # int32 [], visible position of the target, V for none
-  probabilities: jax.Array  # float32 [A]
-  margin: jax.Array  # float32 [], rho
+  action: Array  # int32 [], an Action
+  position: Array  # int32 [], visible position of the target, V for none
+  probabilities: Array  # float32 [A]
+  margin: Array  # float32 [], rho
 
 
 def decide(output: PolicyOutput, num_accepted: jax.Array, temperature: jax.Array) -> Decision:
