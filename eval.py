@@ -1,11 +1,10 @@
 """Measures a trained run: `python eval.py --workdir=DIR [--cases=FILE.jsonl]`."""
 
 import pathlib
-import sys
-from typing import NoReturn
 
-from absl import app, flags, logging
+from absl import app, flags
 
+from tarl_jax.entry import quiet_libraries, stop
 from tarl_jax.errors import InputError
 from tarl_jax.evaluation.cases import decide_cases
 from tarl_jax.evaluation.table import evaluate
@@ -14,25 +13,20 @@ _WORKDIR = flags.DEFINE_string("workdir", None, "Folder that train.py wrote.", r
 _CASES = flags.DEFINE_string("cases", None, "JSONL of one-step cases to decide instead.")
 
 
-def _stop(sentence: str) -> NoReturn:
-  print(f"eval.py: {sentence}", file=sys.stderr)
-  sys.exit(2)
-
-
 def _parse(argv: list[str]) -> list[str]:
   """Reads the flags; what is wrong with them is said in one line."""
   try:
     rest = flags.FLAGS(argv)
   except flags.Error as error:
-    _stop(str(error))
+    stop("eval.py", f"the flags cannot be used ({error}); correct them.")
   if len(rest) > 1:
-    _stop(f"unexpected argument '{rest[1]}'; flags are written --name=value.")
+    stop("eval.py", f"unexpected argument '{rest[1]}'; flags are written --name=value.")
   return rest
 
 
 def main(argv: list[str]) -> None:
   del argv
-  logging.set_verbosity(logging.WARNING)
+  quiet_libraries()
   workdir = pathlib.Path(_WORKDIR.value)
   try:
     if _CASES.value is not None:
@@ -40,7 +34,7 @@ def main(argv: list[str]) -> None:
     else:
       evaluate(workdir)
   except InputError as error:
-    _stop(str(error))
+    stop("eval.py", str(error))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Trains a policy: `python train.py --config=configs/quickstart.py --workdir=DIR`."""
 
 import pathlib
-import sys
-from typing import NoReturn
 
-from absl import app, flags, logging
+from absl import app, flags
 from ml_collections import config_flags
 
 from tarl_jax.config import Config, make_config
+from tarl_jax.entry import quiet_libraries, stop
 from tarl_jax.errors import InputError
 from tarl_jax.training.loop import train
 
@@ -18,11 +17,6 @@ _WORKDIR = flags.DEFINE_string(
 flags.mark_flag_as_required("config")
 
 
-def _stop(sentence: str) -> NoReturn:
-  print(f"train.py: {sentence}", file=sys.stderr)
-  sys.exit(2)
-
-
 def _parse(argv: list[str]) -> list[str]:
   """Reads the flags; what is wrong with them is said in one line."""
   try:
@@ -31,10 +25,11 @@ def _parse(argv: list[str]) -> list[str]:
     cause = error
     while cause.args and isinstance(cause.args[0], Exception):
       cause = cause.args[0]
-    text = str(cause.args[0] if cause.args else cause)
-    _stop(" ".join((text.strip().split("\n")[-1] if "Traceback" in text else text).split()))
+    text = str(cause.args[0] if cause.args else cause).strip()
+    text = text.split("\n")[-1] if "Traceback" in text else " ".join(text.split())
+    stop("train.py", f"the flags or the config file cannot be used ({text}); correct them.")
   if len(rest) > 1:
-    _stop(f"unexpected argument '{rest[1]}'; flags are written --name=value.")
+    stop("train.py", f"unexpected argument '{rest[1]}'; flags are written --name=value.")
   return rest
 
 
@@ -49,11 +44,11 @@ def _settings() -> Config:
 
 def main(argv: list[str]) -> None:
   del argv
-  logging.set_verbosity(logging.WARNING)
+  quiet_libraries()
   try:
     train(_settings(), pathlib.Path(_WORKDIR.value))
   except InputError as error:
-    _stop(str(error))
+    stop("train.py", str(error))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import unittest.mock
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +36,12 @@ STEPS, EVAL_EVERY = 20, 4
 SMOKE = ROOT / "configs" / "smoke.py"
 
 _DAY = 24 * 60
+# Compiling is what costs here, not running; and what is compiled is kept on disk.
+_JAX = {
+  "jax_disable_most_optimizations": True,
+  "jax_persistent_cache_min_compile_time_secs": 0.0,
+  "jax_compilation_cache_dir": "",
+}
 _cached_learner = functools.cache(make_learner)
 
 
@@ -151,23 +157,22 @@ def cache_folder() -> str:
 @contextlib.contextmanager
 def compiled_once() -> Iterator[None]:
   """Runs in this process share their jitted functions, and leave them on disk for others."""
-  before = (
-    jax.config.jax_compilation_cache_dir,
-    jax.config.jax_persistent_cache_min_compile_time_secs,
-  )
+  before = {name: jax.config.values[name] for name in _JAX}
   patch = unittest.mock.patch.object
   with contextlib.ExitStack() as stack:
     for module in (loop, policies, probe):
       stack.enter_context(patch(module, "make_learner", learner_of))
-    jax.config.update("jax_compilation_cache_dir", cache_folder())
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    compilation_cache.reset_cache()
+    _configure({**_JAX, "jax_compilation_cache_dir": cache_folder()})
     try:
       yield
     finally:
-      jax.config.update("jax_compilation_cache_dir", before[0])
-      jax.config.update("jax_persistent_cache_min_compile_time_secs", before[1])
-      compilation_cache.reset_cache()
+      _configure(before)
+
+
+def _configure(settings: Mapping[str, Any]) -> None:
+  for name, value in settings.items():
+    jax.config.update(name, value)
+  compilation_cache.reset_cache()
 
 
 class SmokeRun(NamedTuple):
@@ -216,9 +221,10 @@ class Finished(NamedTuple):
 
 
 _SERVER = """
-import json, os, runpy, sys
+import gc, json, os, runpy, sys
 import tarl_jax.evaluation.cases, tarl_jax.evaluation.table, tarl_jax.training.loop
 import ml_collections.config_flags, tensorboardX
+gc.freeze()  # else each child's exit walks, and so copies, all that was imported
 for line in sys.stdin:
   sys.argv, out, err = json.loads(line)
   pid = os.fork()
@@ -275,11 +281,9 @@ def _read(path: pathlib.Path) -> str:
 
 
 def script_environment() -> dict[str, str]:
-  """Of a script: JAX's cache of this session, and no limit from below on what it keeps."""
-  return os.environ | {
-    "JAX_COMPILATION_CACHE_DIR": cache_folder(),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-  }
+  """Of a script: JAX as in `compiled_once`."""
+  settings = {**_JAX, "jax_compilation_cache_dir": cache_folder()}
+  return os.environ | {name.upper(): str(value) for name, value in settings.items()}
 
 
 def run_script(argv: Sequence[str]) -> Finished:

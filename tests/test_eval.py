@@ -57,13 +57,17 @@ def refuse_constant(name: str):
 def test_results_have_every_setting_method_and_metric(test_split):
   text = (smoke_run().workdir / "results.json").read_text()
   results = json.loads(text, parse_constant=refuse_constant)
-  assert set(results) == SETTINGS == set(parts(test_split))
+  assert set(results) == set(parts(test_split)) >= SETTINGS
+  sources = {stream.source for stream in test_split.streams}
+  assert {name for name in results if name.startswith("source: ")} == {
+    f"source: {name}" for name in sources
+  }
   for setting, methods in results.items():
     assert set(methods) == METHODS
     for method, values in methods.items():
       assert set(values) >= {*METRICS, *(f"f1_{label}" for label in ACTION_LABELS), "examples"}
       for name, summary in values.items():
-        assert list(summary) == ["mean", "sd", "n"], (setting, method, name)
+        assert set(summary) == {"mean", "sd", "n"}, (setting, method, name)
         assert summary["n"] == (2 if method in TRAINED else 1)
         for number in (summary["mean"], summary["sd"]):
           assert number is None or math.isfinite(number)
@@ -135,6 +139,7 @@ HARBOUR = [
   {"text": "Marta's boat is called Otter.", "source": "user", "time": "2030-02-01"},
   {"text": "The harbour café closes on Mondays.", "source": "a passing gull"},
 ]
+TENANTS = "Abel Bock Cole Dane Eck Fink Gast Holm Iske Jahn Kroll Lind Moll Ott Pohl Quist".split()
 CASES = [
   {
     "id": "full",
@@ -172,16 +177,14 @@ CASES = [
   {
     "id": "crowded \ud800",
     "accepted": [
-      *({"text": f"Berth {n} is rented by the {name} family."} for n, name in enumerate(
-        "Abel Bock Cole Dane Eck Fink Gast Holm Iske Jahn Kroll Lind Moll Nagel Ott Pohl Quist".split()
-      )),
+      *({"text": f"Berth {n} is rented by {name}."} for n, name in enumerate(TENANTS)),
       *HARBOUR,
     ],
-    "candidate": {"text": "Berth 11 is rented by the Sommer family.", "source": "user"},
+    "candidate": {"text": "Berth 11 is rented by Sommer.", "source": "user"},
     "expected_action": "revise",
     "expected_target": 11,
   },
-]  # fmt: skip
+]
 
 
 def write_cases(path: pathlib.Path, cases: list[dict]) -> pathlib.Path:

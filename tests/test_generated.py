@@ -267,9 +267,9 @@ def test_splits_share_no_person_quad_form_or_text(made):
     assert groups[0] and not groups[0] & groups[1]
     people = [{stream.person for stream, _ in made[split]} for split in (left, right)]
     assert not people[0] & people[1]
-  train, test = generated_forms.FORMS["train"], generated_forms.FORMS["test"]
-  for name in train._fields:
-    assert not set(getattr(train, name)) & set(getattr(test, name))
+    first, second = generated_forms.FORMS[left], generated_forms.FORMS[right]
+    for name in first._fields:
+      assert not set(getattr(first, name)) & set(getattr(second, name))
   texts = [{claim.text for claim in _claims(made[split])} for split in ("train", "test")]
   assert not texts[0] & texts[1]
 

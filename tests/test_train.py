@@ -143,7 +143,7 @@ def test_every_batch_is_applied_once_over_a_break(tmp_path, config, sizes, monke
     pass
 
   seen: list[tuple[int, tuple[int, ...]]] = []
-  stop_at = [10]
+  stop_at = [11]  # after the line of step 10, which a resumed run must write again
 
   def recorded(seed: int, step: int, num_examples: int, batch_size: int) -> np.ndarray:
     if step == stop_at[0]:

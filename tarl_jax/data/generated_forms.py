@@ -1,11 +1,13 @@
 """Form without facts for the generated source: people, source names, frames of a sentence.
 
-Owns every wording that is not in a quad. Train and test have no form in common (validation
-uses the train forms); first names and surnames are disjoint in all three splits. The plain
+Owns every wording that is not in a quad, with `more_forms.py`. No frame occurs in two splits
+(validation uses the source names of train); first names and surnames are disjoint in all three splits. The plain
 sentence and the common role names ("user", "tool", ...) are no forms and occur in both.
 """
 
 from typing import NamedTuple
+
+from tarl_jax.data import more_forms as more
 
 
 class Forms(NamedTuple):
@@ -225,7 +227,29 @@ _TEST = Forms(
   ),
 )
 
-FORMS = {"train": _TRAIN, "val": _TRAIN, "test": _TEST}
+FORMS = {
+  "train": Forms(
+    leads=_TRAIN.leads + more.LEADS,
+    hedges=_TRAIN.hedges + more.HEDGES,
+    hypotheticals=_TRAIN.hypotheticals + more.HYPOTHETICALS,
+    injections=_TRAIN.injections + more.INJECTIONS,
+    commands=_TRAIN.commands + more.COMMANDS,
+    greetings=_TRAIN.greetings + more.GREETINGS,
+    one_offs=_TRAIN.one_offs + more.ONE_OFFS,
+    namesakes=_TRAIN.namesakes + more.NAMESAKES,
+  ),
+  "val": Forms(
+    leads=more.VAL_LEADS,
+    hedges=more.VAL_HEDGES,
+    hypotheticals=more.VAL_HYPOTHETICALS,
+    injections=more.VAL_INJECTIONS,
+    commands=more.VAL_COMMANDS,
+    greetings=more.VAL_GREETINGS,
+    one_offs=more.VAL_ONE_OFFS,
+    namesakes=more.VAL_NAMESAKES,
+  ),
+  "test": _TEST,
+}
 
 # Role names that both sides share. Several stand in two bands: the name alone must not
 # say how far a source can be trusted. "{peer}" becomes the name of somebody in the stream.
