@@ -59,7 +59,7 @@ def test_the_vocabulary_comes_back_and_damage_is_seen(tmp_path, sources):
   data = bytearray(path.read_bytes())
   data[len(data) // 2] ^= 1
   path.write_bytes(bytes(data))
-  with pytest.raises(InputError, match="digest|damaged"):
+  with pytest.raises(InputError, match=r"digest|damaged"):
     dataset.read_vocabulary(path)
 
 

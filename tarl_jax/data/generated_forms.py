@@ -1,8 +1,8 @@
 """Form without facts for the generated source: people, source names, frames of a sentence.
 
-Owns every wording that is not in a quad, with `more_forms.py`. No frame occurs in two splits
-(validation uses the source names of train); first names and surnames are disjoint in all three splits. The plain
-sentence and the common role names ("user", "tool", ...) are no forms and occur in both.
+Owns every wording that is not in a quad, with `more_forms.py`. First names, surnames and
+frames are disjoint in all three splits; validation uses the source names of train. The plain
+sentence and the common role names ("user", "tool", ...) are no forms and occur everywhere.
 """
 
 from typing import NamedTuple

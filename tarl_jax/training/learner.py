@@ -15,9 +15,10 @@ import optax
 
 from tarl_jax.config import Config, OptConfig
 from tarl_jax.inputs import Labels, PolicyInputs
-from tarl_jax.losses import loss_terms, total_loss
+from tarl_jax.losses import LossConfig, loss_terms, total_loss
 from tarl_jax.models.policy import (
   Decision,
+  ModelConfig,
   Params,
   Policy,
   PolicyOutput,
@@ -68,8 +69,17 @@ def make_learner(sizes: PolicyInputs, config: Config) -> Learner:
     `init(key)`; `step(state, inputs, labels, rows)`, which trains on the given rows of the
     whole training set and donates the state; `predict(params, temperature, inputs)`, batched.
   """
-  policy = make_policy(sizes, config.model)
-  optimizer = make_optimizer(config.opt)
+  shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), sizes)
+  return _compiled_learner(shapes, config.model, config.loss, config.opt)
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled_learner(
+  sizes: PolicyInputs, model: ModelConfig, loss: LossConfig, opt: OptConfig
+) -> Learner:
+  """One set of jitted functions for equal settings, so that seeds share the compilation."""
+  policy = make_policy(sizes, model)
+  optimizer = make_optimizer(opt)
 
   def init(key: jax.Array) -> TrainState:
     key_params, key_train = jax.random.split(key)
@@ -89,14 +99,14 @@ def make_learner(sizes: PolicyInputs, config: Config) -> Learner:
     key = jax.random.fold_in(state.key, state.step)
     batch = take((inputs, labels), rows)
     gradient_fn = jax.value_and_grad(_batch_loss, argnums=1, has_aux=True)
-    (loss, means), gradient = gradient_fn(policy, state.params, key, *batch, config)
+    (total, means), gradient = gradient_fn(policy, state.params, key, *batch, loss)
     updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
     next_state = state.replace(
       step=state.step + 1,
       params=optax.apply_updates(state.params, updates),
       opt_state=opt_state,
     )
-    return next_state, {"loss": loss, "gradient_norm": optax.tree.norm(gradient), **means}
+    return next_state, {"loss": total, "gradient_norm": optax.tree.norm(gradient), **means}
 
   @jax.jit
   def predict(
@@ -117,16 +127,16 @@ def _batch_loss(
   key: jax.Array,
   inputs: PolicyInputs,
   labels: Labels,
-  config: Config,
+  loss: LossConfig,
 ) -> tuple[jax.Array, dict[str, jax.Array]]:
   """Loss of a batch: terms of each example, sums over the batch, one division."""
 
   def one(inputs: PolicyInputs, labels: Labels, key: jax.Array):
-    return loss_terms(policy.apply(params, inputs, key), inputs, labels, config.loss)
+    return loss_terms(policy.apply(params, inputs, key), inputs, labels, loss)
 
   keys = jax.random.split(key, labels.action.shape[0])
   terms = jax.vmap(one)(inputs, labels, keys)
-  return total_loss(jax.tree.map(jnp.sum, terms), config.loss)
+  return total_loss(jax.tree.map(jnp.sum, terms), loss)
 
 
 def predict_all(
