@@ -2,6 +2,9 @@
 
 python train.py --config=configs/quickstart.py --workdir=runs/quickstart
 python eval.py --workdir=runs/quickstart
+
+Two CPU cores, 4 minutes. Expect Macro F1 near 0.78 with facts seen in training and near 0.70
+with new facts, both with people and sentence frames never seen.
 """
 
 from ml_collections import ConfigDict
