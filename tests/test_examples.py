@@ -250,6 +250,9 @@ LABELS = {
   "only the other in sight": (
     (Gold(Action.REJECT_CONFLICT, "z", alt_targets=("a",)), (0,)), (3, 0, [0], 1),
   ),
+  "the other in sight is Pending": (
+    (Gold(Action.REVISE, "z", alt_targets=("c",)), (2,)), (2, V, [V], 0),
+  ),
 }  # fmt: skip
 
 
