@@ -59,7 +59,8 @@ def window_state(inputs: PolicyInputs) -> MemoryState:
   position s, so a visible position is its own slot. No ledger can overflow.
 
   What an action does to entries out of sight is the same for all five, so distances between
-  next states are those of the full memory as long as the gold target is visible.
+  next states are those of the full memory as long as the gold target is visible and the full
+  History has room (a full one also loses its oldest row, which the window does not show).
   """
   capacity = inputs.entries.shape[0] + 1
   slots = jnp.arange(capacity, dtype=jnp.int32)
