@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarl_jax.data.construct import RELIABILITY, Draft, Pair, People, Scene, make_claim, order_of
-from tarl_jax.data.generated_memory import Order
+from tarl_jax.data.label_table import Order
 from tarl_jax.data.lexical import fit_idf, idf_overlap, parse
 from tarl_jax.data.linking import (
   Change,

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from tarl_jax.data import generated, generated_forms
 from tarl_jax.data.generated import generate, generate_with_steps
-from tarl_jax.data.generated_memory import Order, Relation, Slot, Step, decide
+from tarl_jax.data.generated_memory import Slot
 from tarl_jax.data.generated_wording import expiry_of_past
 from tarl_jax.data.jsonl import minutes
+from tarl_jax.data.label_table import Order, Relation, Step, decide
 from tarl_jax.data.quads import SPLITS, Quad, load_quads, read_quads, split_of
 from tarl_jax.data.record import check_executable, read_streams, write_streams
 from tarl_jax.errors import InputError

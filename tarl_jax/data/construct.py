@@ -2,7 +2,7 @@
 
 Owns the speakers with their reliability and the scene: a chain of claims about one slot
 whose texts stay unchanged while memory, source and time change. The label of every claim
-comes from `generated_memory.decide`. Knows no file format and does not compare texts:
+comes from `label_table.decide`. Knows no file format and does not compare texts:
 whoever makes a `Pair` says which texts agree.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from tarl_jax.data.generated_memory import TRUSTED, Order, Relation, Step, decide
+from tarl_jax.data.label_table import TRUSTED, Order, Relation, Step, decide
 from tarl_jax.data.record import Claim, Gold
 from tarl_jax.types import Action
 

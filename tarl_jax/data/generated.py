@@ -1,6 +1,6 @@
 """The generated source: streams of claims with known gold, told from the fact quads.
 
-Owns the order of events in a stream. The label comes from `generated_memory.decide`, people,
+Owns the order of events in a stream. The label comes from `label_table.decide`, people,
 sources and times from `generated_cast`, the text from `generated_wording`.
 
 Every claim is drawn as (what is stated, wanted action) first; then a slot, a source and a
@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 from tarl_jax.data import generated_forms as forms
 from tarl_jax.data.generated_cast import Cast, Setting
-from tarl_jax.data.generated_memory import Entry, Order, Relation, Slot, Step, decide, is_value
+from tarl_jax.data.generated_memory import Entry, Slot, is_value
 from tarl_jax.data.generated_wording import Teller, kind_of
+from tarl_jax.data.label_table import Order, Relation, Step, decide
 from tarl_jax.data.quads import SPLITS, Quad, load_quads
 from tarl_jax.data.record import Claim, Gold, Stream
 from tarl_jax.errors import InputError

@@ -7,8 +7,9 @@ import random
 from typing import NamedTuple
 
 from tarl_jax.data import generated_forms as forms
-from tarl_jax.data.generated_memory import Entry, Order, Relation, Slot, Step
+from tarl_jax.data.generated_memory import Entry, Slot
 from tarl_jax.data.generated_wording import expiry_of_past
+from tarl_jax.data.label_table import Order, Relation, Step
 from tarl_jax.data.quads import Quad
 
 DAY = 24 * 60  # minutes

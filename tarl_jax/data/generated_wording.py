@@ -8,8 +8,9 @@ import random
 import re
 
 from tarl_jax.data.generated_forms import Forms
-from tarl_jax.data.generated_memory import TRUSTED, Entry, Order, Relation, Slot, Step, is_value
+from tarl_jax.data.generated_memory import Entry, Slot, is_value
 from tarl_jax.data.jsonl import minutes
+from tarl_jax.data.label_table import TRUSTED, Order, Relation, Step
 from tarl_jax.data.quads import PLURAL
 from tarl_jax.types import Action
 
