@@ -133,7 +133,7 @@ def test_original_that_was_replaced_before_is_counted(tmp_path):
   again = point(f"{NAME} left gardening altogether", originals=[TITLE])
   update = point(RAISED, originals=[TITLE])
   streams, skips = load(tmp_path, person([point(TITLE)], [update], [again]))
-  assert skips == {"update whose original is already replaced": 1}
+  assert skips == {"update whose original is already replaced or left out": 1}
   assert again["memory_content"] not in real(streams)
 
 
@@ -166,6 +166,41 @@ def test_update_without_originals_and_empty_texts_are_counted(tmp_path):
   streams, skips = load(tmp_path, person([point(TITLE), point("  ")], [bare]))
   assert skips == {"update whose original is missing": 1, "empty text": 1}
   assert set(real(streams)) == {TITLE}
+
+
+def test_update_of_something_never_told_is_new_where_nothing_is_close(tmp_path):
+  update = point(RAISED, originals=[TITLE])
+  streams, skips = load(tmp_path, person(FILLER, [update]))
+  gold = real(streams)[RAISED].gold
+  assert (gold.action, gold.provenance, gold.kind) == (
+    Action.APPEND,
+    "derived",
+    "update_of_unknown",
+  )
+  assert not skips
+  # Live in the same field, in words that hardly overlap.
+  field = point(f"{NAME}'s job title is beekeeper of seven monasteries across two broad valleys")
+  streams, skips = load(tmp_path, person(FILLER, [field], [update]))
+  assert RAISED not in real(streams)
+  assert skips == {"update whose original is not in the memory": 1}
+
+
+def test_original_that_was_left_out_is_not_linked_to_its_neighbour(tmp_path):
+  near = point(FACT + " last spring")
+  update = point(f"{NAME} cut the trees down", originals=[FACT + " last spring"])
+  streams, skips = load(tmp_path, person(FILLER, [point(FACT)], [near], [update]))
+  assert update["memory_content"] not in real(streams)
+  assert skips == {
+    "new point close to a live entry": 1,
+    "update whose original is already replaced or left out": 1,
+  }
+
+
+def test_dialogue_turns_enter_nothing(tmp_path):
+  # The file marks no turn as evidence: a turn that repeats a point word for word stays out.
+  value = person([point(FACT)])
+  value["sessions"][0]["dialogue"][0]["content"] = FACT
+  assert load(tmp_path, value)[0] == load(tmp_path, person([point(FACT)]))[0]
 
 
 FACT = f"{NAME} planted twelve cherry trees beside the canal"
@@ -290,6 +325,7 @@ def _broken(change):
     (json.dumps(GOOD) + "\n" + json.dumps(GOOD)[:200], ["line 2", "not JSON"]),
     ("[1, 2]", ["line 1", "JSON object"]),
     (_broken(lambda p: p.pop("uuid")), ["line 1", "'uuid'"]),
+    (_broken(lambda p: p.update(uuid="\ud800")), ["'uuid'", "whole characters"]),
     (_broken(lambda p: p.update(sessions={})), ["line 1", "'sessions'"]),
     (_broken(lambda p: p["sessions"][0].pop("start_time")), ["session 0", "'start_time'"]),
     (
@@ -326,6 +362,73 @@ def test_unreadable_files_are_named_with_line_and_field(tmp_path, content, parts
   message = str(error.value)
   assert all(part in message for part in [str(path), *parts]), message
   assert "\n" not in message
+
+
+_JUNK = (
+  None,
+  True,
+  -1,
+  3.5,
+  "",
+  " ",
+  "x",
+  "\ud800",
+  [],
+  {},
+  [None],
+  {"a": 1},
+  "2031-02-30",
+  10**40,
+)
+
+
+def _mutate(value, rng):
+  """One place of the value dropped, doubled or replaced by junk."""
+  places = []
+
+  def walk(node):
+    for key in list(node) if isinstance(node, dict) else range(len(node)):
+      places.append((node, key))
+      if isinstance(node[key], dict | list):
+        walk(node[key])
+
+  walk(value)
+  node, key = places[int(rng.integers(len(places)))]
+  draw = rng.random()
+  if draw < 0.25 and isinstance(node, dict):
+    del node[key]
+  elif draw < 0.4 and isinstance(node, list):
+    node.append(copy.deepcopy(node[key]))
+  else:
+    node[key] = copy.deepcopy(_JUNK[int(rng.integers(len(_JUNK)))])
+
+
+FUZZ = 200
+
+
+def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path, count=FUZZ):
+  rng = np.random.default_rng(5)
+  path = tmp_path / "people.jsonl"
+  false = point(WRONG, "interference", reference=FACT)
+  good = person(
+    [point(TITLE, "system"), point(FACT), false], [point(RAISED, originals=[TITLE]), *FILLER[:2]]
+  )
+  outcomes = collections.Counter()
+  for _ in range(count):
+    people = [copy.deepcopy(good)]
+    for _ in range(int(rng.integers(1, 4))):
+      _mutate(people, rng)
+    path.write_text("\n".join(map(json.dumps, people)), encoding="utf-8")
+    try:
+      streams, skips = load_halumem([path])
+    except InputError as error:
+      assert "\n" not in str(error)
+      outcomes["refused"] += 1
+      continue
+    outcomes["read" if not skips else "skipped"] += 1
+    for stream in streams:
+      check_executable(stream)
+  assert len(outcomes) == 3
 
 
 def test_real_slices(data_dir):

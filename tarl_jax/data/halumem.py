@@ -50,7 +50,7 @@ def load_halumem(
   seen: set[str] = set()
   for path in paths:
     for fields, where in read_jsonl(path):
-      person = fields.text("uuid")
+      person = read_uuid(fields)
       if person in seen:
         skips["person given twice"] += 1
         continue
@@ -63,6 +63,16 @@ def load_halumem(
       annotations = Annotations(person, match.group(1) if match else "", skips)
       streams += weave(annotations.read(_in_order(sessions, person)), skips)
   return streams, skips
+
+
+def read_uuid(fields: Fields) -> str:
+  """Who the line is about; everything drawn for the person is seeded by it."""
+  person = fields.text("uuid")
+  try:
+    person.encode()
+  except UnicodeEncodeError:
+    raise fields.fail("uuid", "a text of whole characters") from None
+  return person
 
 
 def _read_sessions(fields: Fields, where: str, person: str) -> list[_Session]:

@@ -11,19 +11,16 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from tarl_jax.data.construct import Draft, Pair, People, make_claim, seeded
 from tarl_jax.data.linking import (
   LINK,
-  MARGIN,
   SAME_THING,
   Change,
   Overlap,
   change_between,
   differ_in_one_place,
   field_of,
-  fields_agree,
+  find_link,
   in_first_person,
   plain,
   strip_prefix,
@@ -55,7 +52,7 @@ class Annotations:
   def __init__(self, person: str, name: str, skips: collections.Counter[str]):
     self._person, self._name, self._skips = person, name, skips
     self._live: dict[str, str] = {}  # provisional id -> text
-    self._gone: list[str] = []  # superseded texts
+    self._absent: list[str] = []  # texts that were superseded or left out
     self._drafts: list[Draft] = []
     self._pairs: list[Pair] = []
     self._targets: set[str] = set()
@@ -94,7 +91,7 @@ class Annotations:
     self._drafts.append(Draft(time, claim))
     self._targets.update(filter(None, (gold.target, *gold.alt_targets)))
     if gold.action == Action.REVISE and gold.target is not None:
-      self._gone.append(self._live.pop(gold.target))
+      self._absent.append(self._live.pop(gold.target))
     if gold.action in (Action.APPEND, Action.REVISE):
       self._live[key] = point.text
 
@@ -108,32 +105,19 @@ class Annotations:
     return False
 
   def _link(self, text: str) -> tuple[str, float] | str:
-    """The live entry that `text` restates and its overlap, or why there is none (rule 1)."""
-    field = field_of(text, self._name)
-    entries = [
-      entry for entry, live in self._live.items() if fields_agree(field, field_of(live, self._name))
-    ]
-    if not entries:
-      return "not in the memory"
-    scores = self._overlap.with_all(text, [self._live[entry] for entry in entries])
-    order = np.argsort(-scores, kind="stable")
-    best = float(scores[order[0]])
-    gone = float(self._overlap.with_all(text, self._gone).max()) if self._gone else 0.0
-    if gone >= LINK and gone > best:
-      return "already replaced"
-    if best < LINK:
-      return "not in the memory"
-    if len(order) > 1 and best - float(scores[order[1]]) < MARGIN:
-      return "ambiguous"
-    return entries[order[0]], best
+    return find_link(text, self._live, self._absent, self._overlap, self._name)
 
   def _update(self, time: int, key: str, point: Point) -> None:
     links = [self._link(strip_prefix(original)) for original in point.originals]
     found = {link[0]: link[1] for link in links if not isinstance(link, str)}
     if not found:
       why = next((link for link in links if isinstance(link, str)), "missing")
-      self._skips[f"update whose original is {why}"] += 1
       self._pair_from_text(time, key, point)
+      if why == "not in the memory" and self._is_far(point):
+        self._add(time, key, point, _derived(Action.APPEND, None, "update_of_unknown"))
+        return
+      self._skips[f"update whose original is {why}"] += 1
+      self._absent.append(point.text)
       return
     target, *others = sorted(found, key=lambda entry: -found[entry])
     change = change_between(self._live[target], point.text, self._overlap)
@@ -154,6 +138,17 @@ class Annotations:
     )
     self._add(time, key, point, gold)
 
+  def _is_far(self, point: Point) -> bool:
+    """Whether neither the update nor an original of it is close to anything told so far."""
+    told = [*self._live.values(), *self._absent]
+    texts = [point.text, *map(strip_prefix, point.originals)]
+    fields = {field_of(text, self._name) for text in texts} - {frozenset()}
+    return bool(point.originals) and not any(
+      field_of(other, self._name) in fields or self._overlap.of(text, other) >= NEAR
+      for other in told
+      for text in texts
+    )
+
   def _pair_from_text(self, time: int, key: str, point: Point) -> None:
     """A pair from an update whose original is known by its text alone."""
     for original in map(strip_prefix, point.originals):
@@ -173,7 +168,7 @@ class Annotations:
       if plain(text) != plain(old)
       and not in_first_person(text)
       and self._overlap.of(text, old) >= SAME_THING
-      and not values_differ(text, old)
+      and not values_differ(text, old, self._overlap.names)
     )
     self._pairs.append(Pair(group, (old, point.text), self._name, time, kind, (restated, ())))
     return group
@@ -202,7 +197,7 @@ class Annotations:
 
   def _says_the_same(self, entry: str, text: str) -> bool:
     """Near-identical, or the same number for the same field (rule 4)."""
-    if values_differ(entry, text):
+    if values_differ(entry, text, self._overlap.names):
       return False
     field = field_of(entry, self._name)
     overlap = self._overlap.of(entry, text)
@@ -228,6 +223,7 @@ class Annotations:
     ]
     if texts and float(self._overlap.with_all(point.text, texts).max()) >= SAME_THING:
       self._skips["new point close to a live entry"] += 1
+      self._absent.append(point.text)
       return
     gold = Gold(action=Action.APPEND, provenance="annotated", kind="new")
     self._add(time, key, point, gold)
