@@ -1,6 +1,7 @@
 """Training end to end: a killed run ends where a straight one does, and NaN stops it."""
 
 import itertools
+import json
 import os
 import pathlib
 import shutil
@@ -145,15 +146,19 @@ def test_every_batch_is_applied_once_over_a_break(tmp_path, config, sizes, monke
   seen: list[tuple[int, tuple[int, ...]]] = []
   stop_at = [11]  # after the line of step 10, which a resumed run must write again
 
-  def recorded(seed: int, step: int, num_examples: int, batch_size: int) -> np.ndarray:
-    if step == stop_at[0]:
-      raise Break
-    rows = batch_indices(seed, step, num_examples, batch_size)
-    seen.append((step, tuple(rows)))
-    return rows
+  class Recorded:
+    def __init__(self, *sizes: int):
+      self.batches = training_rows(*sizes)
 
-  batch_indices = loop.batch_indices
-  monkeypatch.setattr(loop, "batch_indices", recorded)
+    def __getitem__(self, step: int) -> np.ndarray:
+      if step == stop_at[0]:
+        raise Break
+      rows = self.batches[step]
+      seen.append((step, tuple(rows)))
+      return rows
+
+  training_rows = loop.training_rows
+  monkeypatch.setattr(loop, "training_rows", Recorded)
   with pytest.raises(Break):
     loop.train(config, tmp_path)
   kept, state = final_state(tmp_path, sizes)
@@ -259,4 +264,22 @@ def test_another_config_or_seed_is_refused_before_anything_is_written(tmp_path):
   with pytest.raises(InputError, match="checkpoints of another config"):
     loop.train(make_config(others[0]), workdir)
   shutil.copy(run.workdir / "run.json", workdir)
+  assert listing(workdir) == before
+
+
+@pytest.mark.parametrize("field", ["num_rows", "order", "data"])
+def test_a_resume_on_other_examples_is_refused(tmp_path, field):
+  """Even where settings, data and encoder are said to be the same."""
+  run = smoke_run()
+  workdir = tmp_path / "run"
+  shutil.copytree(run.workdir, workdir)
+  path = workdir / "seed_0" / "pipeline.json"
+  stored = json.loads(path.read_text(encoding="utf-8"))
+  assert stored["data"] == read_stamp(workdir).data
+  path.write_text(json.dumps(stored | {field: "other"}), encoding="utf-8")
+  before = listing(workdir)
+  with pytest.raises(
+    InputError, match=r"pipeline\.json: .* differ in .* \(other there, \w+ here\);"
+  ):
+    loop.train(run.config, workdir)
   assert listing(workdir) == before

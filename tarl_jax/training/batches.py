@@ -1,25 +1,20 @@
-"""Which examples each training step sees: a pure function of seed and step.
+"""How batches are cut from rows: whole arrays in, rows of them out.
 
-A resumed run needs no iterator state: the step is the data position.
+Knows no data and no Grain; training is fed by `data/pipeline.py`.
 """
-
-import functools
 
 import jax
 import numpy as np
 
-
-@functools.lru_cache(maxsize=4)
-def _permutation(seed: int, epoch: int, num_examples: int) -> np.ndarray:
-  rng = np.random.Generator(np.random.Philox(key=[seed, epoch]))
-  return rng.permutation(num_examples).astype(np.int32)
+from tarl_jax.data.order import epoch_order
 
 
 def batch_indices(seed: int, step: int, num_examples: int, batch_size: int) -> np.ndarray:
-  """Rows of step `step` (from 0), int32 [batch_size].
+  """Rows of step `step` (from 0) for one process, int32 [batch_size].
 
-  Each epoch is a fresh permutation; batches run on over its end, so that every example is
-  seen equally often whatever the batch size.
+  Element `step` of `pipeline.training_rows`, written out: for the small runs inside an
+  evaluation. Each epoch is a fresh permutation; batches run on over its end, so that every
+  example is seen equally often whatever the batch size.
   """
   first = step * batch_size
   positions = np.arange(first, first + batch_size)
@@ -27,7 +22,7 @@ def batch_indices(seed: int, step: int, num_examples: int, batch_size: int) -> n
   rows = np.empty(batch_size, np.int32)
   for epoch in np.unique(epochs):
     inside = epochs == epoch
-    rows[inside] = _permutation(seed, int(epoch), num_examples)[positions[inside] % num_examples]
+    rows[inside] = epoch_order(seed, int(epoch), num_examples)[positions[inside] % num_examples]
   return rows
 
 

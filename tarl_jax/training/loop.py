@@ -1,7 +1,8 @@
 """The training loop: data, steps, validation, checkpoints, resume.
 
 Resume is exact: the newest valid checkpoint gives parameters, optimizer, key and step, the
-step gives the data position, and metric lines after it are dropped.
+step gives the data position, and metric lines after it are dropped. A fingerprint of the
+pipeline beside the checkpoints refuses a resume on other examples.
 """
 
 import math
@@ -23,9 +24,10 @@ from tarl_jax.data.dataset import (
   num_examples,
   save_vocabulary,
 )
+from tarl_jax.data.pipeline import check_fingerprint, fingerprint, training_rows
 from tarl_jax.errors import InputError
-from tarl_jax.inputs import Labels, PolicyInputs
-from tarl_jax.training.batches import batch_indices, take
+from tarl_jax.inputs import PolicyInputs
+from tarl_jax.training.batches import take
 from tarl_jax.training.checkpoints import Checkpoints, workdir_lock
 from tarl_jax.training.learner import Learner, TrainState, make_learner, predict_all
 from tarl_jax.training.workdir import (
@@ -89,6 +91,9 @@ def _train_seed(
     restored = checkpoints.restore_latest(state)
     if restored is not None:
       state = restored[1]
+    number = len(_trainable_rows(train_split))
+    pipeline = fingerprint(number, config.opt.batch_size, seed, stamp.data)
+    check_fingerprint(seed_folder(workdir, seed), pipeline, resumes=restored is not None)
     # Fresh or restored, every leaf is committed to the device: one program serves both.
     state = jax.device_put(state, jax.local_devices()[0])
     if int(state.step) >= config.opt.steps:
@@ -110,13 +115,14 @@ def _run_steps(
 ) -> None:
   """Steps until `opt.steps`; step n is dispatched before the metrics of n - 1 are read."""
   train_split, val_split = splits
-  data = jax.device_put(_trainable(train_split))
-  number = data[1].action.shape[0]
+  trainable = take((train_split.inputs, train_split.labels), _trainable_rows(train_split))
+  data = jax.device_put(trainable)
+  batches = training_rows(data[1].action.shape[0], config.opt.batch_size, seed)
   first, total = int(state.step), config.opt.steps
   pending: tuple[int, dict[str, jax.Array]] | None = None
   bar = tqdm(range(first, total), initial=first, total=total, desc=f"seed {seed}", mininterval=1.0)
   for step in bar:
-    rows = jax.device_put(batch_indices(seed, step, number, config.opt.batch_size))
+    rows = jax.device_put(batches[step])
     with jax.transfer_guard("disallow"):
       state, step_metrics = learner.step(state, *data, rows)
     if pending is not None:
@@ -132,12 +138,12 @@ def _run_steps(
       bar.set_postfix(val_macro_f1=f"{scores[BEST_OF]:.3f}")
 
 
-def _trainable(split: Split) -> tuple[PolicyInputs, Labels]:
-  """The examples that count: those whose gold target is in sight."""
+def _trainable_rows(split: Split) -> np.ndarray:
+  """Rows of the examples that count: those whose gold target is in sight."""
   rows = np.flatnonzero(split.labels.weight > 0)
   if not len(rows):
     raise InputError("no training example has its target in sight; raise data.num_visible.")
-  return take((split.inputs, split.labels), rows)
+  return rows
 
 
 def _check_finite(step: int, name: str, value: float) -> None:
