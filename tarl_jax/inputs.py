@@ -40,6 +40,8 @@ class Labels(NamedTuple):
   reliability: Array  # float32 [], true reliability of the candidate's source, or NaN
   entry_reliability: Array  # float32 [V], of the entries, or NaN
   weight: Array  # float32 [], 0 for padding and where the target is out of sight
+  resolves: Array  # int32 [], visible position of the Pending entry it settles, V where none
+  outcome: Array  # int32 [], the Status that one gets, EMPTY where none
 
 
 def valid_entries(inputs: PolicyInputs) -> jax.Array:

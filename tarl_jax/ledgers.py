@@ -7,6 +7,8 @@ the scatter drops, so that no row changes.
             [ r0 | r1 | r2 | .. | .. ]  next row goes to slot 3
     a ring that has wrapped:
             [ r5 | r6 | r2 | r3 | r4 ]  written = 7, next row goes to slot 2, the oldest
+    the first one after r0 was taken out (no ring):
+            [ r2 | r1 | .. | .. | .. ]  written = 2, the last row fills the gap
 """
 
 import jax
@@ -111,3 +113,19 @@ def push_ring(ledger: Ledger, row: Row, when: jax.Array) -> tuple[Ledger, Row]:
   left = jnp.where(when, held, jnp.stack(empty_row())[:, None])
   rows = jax.lax.dynamic_update_slice_in_dim(ledger.rows, stored, slot, axis=1)
   return advance(ledger.replace(rows=rows), when), Row(*left[:, 0])
+
+
+def take_row(ledger: Ledger, slot: jax.Array, when: jax.Array) -> tuple[Ledger, Row]:
+  """Takes out the live row in `slot` where `when` is true; the last row fills the gap.
+
+  So live rows stay in the first slots and the place that is freed is the next to be filled.
+  For ledgers that are no ring; the caller has seen to it that the slot is live.
+
+  Returns:
+    (ledger, taken): the row, the empty row where none was taken.
+  """
+  last = count(ledger) - 1
+  taken = read_row(ledger, jnp.where(when, slot, ledger.no_slot))
+  filled = write_row(ledger, slot, read_row(ledger, last), when)
+  emptied = write_row(filled, last, empty_row(), when)
+  return emptied.replace(written=ledger.written - jnp.asarray(when, jnp.int32)), taken

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from tarl_jax import actions, quality
 from tarl_jax.inputs import Labels, PolicyInputs, valid_entries, window_state
 from tarl_jax.models.policy import PolicyOutput
-from tarl_jax.types import Action, Claim
+from tarl_jax.types import Action, Claim, Status
 
 
 class Term(NamedTuple):
@@ -64,10 +64,14 @@ def relation_loss(output: PolicyOutput, inputs: PolicyInputs, labels: Labels) ->
   """Cross-entropy of what each visible entry is to the candidate, mean over the entries.
 
   The right targets of a noop say the same, those of other actions hold another value, and
-  all else is unrelated.
+  all else is unrelated, but for the Pending entry that the claim settles: it says the same
+  where it is confirmed and holds another value where it is contradicted.
   """
   related = jnp.where(labels.action == Action.NOOP, 1, 2)
   relation = jnp.where(labels.targets[:-1], related, 0)
+  settled = jnp.where(labels.outcome == Status.SUPERSEDED, 1, 2)
+  positions = jnp.arange(relation.shape[0], dtype=jnp.int32)
+  relation = jnp.where(positions == labels.resolves, settled, relation)
   log_p = jax.nn.log_softmax(output.relation_logits)
   loss = -jnp.take_along_axis(log_p, relation[:, None], axis=-1)[:, 0]
   visible = valid_entries(inputs)
@@ -82,7 +86,8 @@ def execution_costs(
   """Distance to the gold next state of every (slot, action); float32 [S, A]. Unbatched.
 
   All five actions are executed on the visible memory once per position. A refused
-  transaction costs at least one misplaced claim.
+  transaction costs at least one misplaced claim. Settling is left out on both sides: the
+  relation head decides it, not the action.
 
   Args:
     inputs: what is visible.

@@ -10,8 +10,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tarl_jax import actions, quality
-from tarl_jax.types import NUM_ACTIONS, Action, Array, Claim, LedgerId, MemoryState, Status
+from tarl_jax import quality
+from tarl_jax.settling import transact
+from tarl_jax.types import (
+  NUM_ACTIONS,
+  Action,
+  Array,
+  Claim,
+  LedgerId,
+  MemoryState,
+  Settling,
+  Status,
+)
 
 NUM_BINS = 15
 _SMALLEST_PROBABILITY = 1e-7  # floor for the logarithm of NLL
@@ -84,7 +94,7 @@ class Verdict(NamedTuple):
   polluted: Array  # ... and the prediction put it there
   conflict: Array  # gold is reject_conflict
   preserved: Array  # ... the trusted entry stays Accepted, the candidate is REJECTED
-  refused: Array  # the predicted transaction was refused
+  refused: Array  # the predicted transaction, or what it settles, was refused
 
 
 def judge(
@@ -94,8 +104,12 @@ def judge(
   gold_slots: Array,
   action: Array,
   slot: Array,
+  gold_settling: Settling,
+  settling: Settling,
 ) -> Verdict:
   """Executes prediction and gold from one state and compares (SPEC 6). Unbatched.
+
+  The next state is that after the action and what it settles.
 
   Args:
     state: memory before the step.
@@ -104,13 +118,15 @@ def judge(
     gold_slots: int32 [G], every right slot, the strict one first; may repeat.
     action: int32 [], predicted.
     slot: int32 [], predicted Accepted slot or NO_SLOT.
+    gold_settling: the Pending claim that gold settles, if any.
+    settling: the one that the prediction settles, if any.
   """
-  next_state, info = actions.execute(state, action, slot, claim)
-  refused = info.invalid | (info.overflow != LedgerId.NONE)
+  next_state, info, settled = transact(state, action, slot, claim, settling)
+  refused = info.invalid | (info.overflow != LedgerId.NONE) | settled.invalid
   places = quality.location_map(next_state)
 
   def equals(gold_slot: Array) -> Array:
-    gold_state, gold_info = actions.execute(state, gold_action, gold_slot, claim)
+    gold_state, gold_info, _ = transact(state, gold_action, gold_slot, claim, gold_settling)
     differ = jnp.any(quality.differs(places, quality.location_map(gold_state)))
     # A further target that is no live entry (any more) makes no gold state.
     return ~differ & ~refused & ~gold_info.invalid

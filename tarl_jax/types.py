@@ -1,7 +1,8 @@
 """What the memory is made of: actions, statuses, ledgers, claims and their pytrees.
 
 Owns the names and the layout; knows no rule. The rules are in `ledgers.py` (one ledger),
-`actions.py` (the five transitions) and `quality.py` (comparison of states).
+`actions.py` (the five transitions), `settling.py` (Pending claims that a step settles) and
+`quality.py` (comparison of states).
 
 Axis legend: B batch, T steps of a stream, K slots of a ledger (K_A, K_P, K_H for
 Accepted, Pending and History), V visible slots, N claims of a claim table, D embedding,
@@ -60,6 +61,9 @@ class Status(enum.IntEnum):
   ERASED = 7
 
 
+# What a Pending claim becomes when it is settled, by the name of the outcome in files.
+OUTCOMES = {"confirmed": Status.SUPERSEDED, "contradicted": Status.REJECTED}
+
 # Out of range for every claim table, so that a scatter at it is dropped (never -1, which
 # would write the last row).
 NO_CLAIM = np.int32(2**31 - 1)
@@ -82,7 +86,7 @@ class Ledger(flax.struct.PyTreeNode, kw_only=True):
   """One fixed-capacity ledger. Free rows hold NO_CLAIM, EMPTY, NO_CLAIM, 0.
 
   The four fields share one array so that a write is one scatter; `Row(*ledger.rows)` names
-  them. Rows are filled in slot order. `written` counts them and is folded by K after the
+  them. Live rows lie in the first slots. `written` counts them and is folded by K after the
   ring has wrapped (range 0 to 2K - 1), so it neither overflows nor forgets that it is full.
   """
 
@@ -144,6 +148,13 @@ class Claim(NamedTuple):
 
   claim_id: jax.Array  # int32 []
   step: jax.Array  # int32 []
+
+
+class Settling(NamedTuple):
+  """Which Pending claim a step settles beside its action, and how."""
+
+  slot: Array  # int32 []: Pending slot, NO_SLOT where nothing is settled
+  status: Array  # int32 []: a Status of OUTCOMES; means nothing where nothing is settled
 
 
 class TransitionInfo(NamedTuple):

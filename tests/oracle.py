@@ -1,7 +1,7 @@
 """The memory of SPEC 2 and 3 in plain Python lists, written from the text; imports no JAX.
 
 A row is the tuple (claim_id, status, link, step). A ledger is the list of what its slots
-hold, EMPTY_ROW where free, and the number of rows ever put in, which only rises.
+hold, EMPTY_ROW where free, and the number of rows ever put in, less those taken out.
 """
 
 import random
@@ -37,6 +37,14 @@ class OracleLedger:
     self.slots[slot] = row
     self.total += 1
     return left
+
+  def take(self, slot: int) -> tuple:
+    """Takes the row out of a ledger that is no ring; the last row moves into its place."""
+    row, last = self.slots[slot], self.total - 1
+    self.slots[slot] = self.slots[last]
+    self.slots[last] = EMPTY_ROW
+    self.total -= 1
+    return row
 
   def rows(self) -> list[tuple]:
     """Live rows, the oldest first."""
@@ -87,6 +95,26 @@ class OracleMemory:
     else:
       self.pending.put((claim_id, PENDING, target, step))
     return False, LEDGER_NONE, left
+
+  def settle(self, claim_id: int, slot: int, status: int, step: int) -> tuple[bool, tuple]:
+    """Settles a Pending claim in place; returns (invalid, row that left History)."""
+    if slot == self.pending.capacity:
+      return False, EMPTY_ROW
+    live = 0 <= slot < self.pending.capacity and self.pending.slots[slot] != EMPTY_ROW
+    held = claim_id in [row[0] for row in self.accepted.rows()]
+    if not live or not held or status not in (SUPERSEDED, REJECTED):
+      return True, EMPTY_ROW
+    waiting = self.pending.take(slot)[0]
+    return False, self.history.put((waiting, status, claim_id, step))
+
+  def transact(
+    self, action: int, slot: int, claim_id: int, step: int, pending_slot: int, status: int
+  ) -> tuple:
+    """A whole step; returns what `execute` and what `settle` return, joined."""
+    info = self.execute(action, slot, claim_id, step)
+    if action in (APPEND, REVISE) and info[:2] == (False, LEDGER_NONE):
+      return *info, *self.settle(claim_id, pending_slot, status, step)
+    return *info, pending_slot != self.pending.capacity, EMPTY_ROW
 
   def location_map(self) -> dict[int, tuple[int, int, int]]:
     """Claim id to (ledger, status, link), for the claims that are in a ledger."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.policy import ModelConfig, Policy, make_policy
+from tarl_jax.types import Status
 
 V, D = 4, 6
 WIDTHS = {"claim": 5, "pair": 7, "time": 3, "source": 4, "pair_source": 2}
@@ -50,6 +51,8 @@ def make_labels(action, target, **changed) -> Labels:
     reliability=np.full(number, np.nan, np.float32),
     entry_reliability=np.full((number, V), np.nan, np.float32),
     weight=np.ones(number, np.float32),
+    resolves=np.full(number, V, np.int32),
+    outcome=np.full(number, Status.EMPTY, np.int32),
   )
   return labels._replace(**changed)
 

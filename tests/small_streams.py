@@ -8,7 +8,7 @@ import numpy as np
 from tarl_jax.data.examples import Texts
 from tarl_jax.data.record import Claim, Gold, Stream
 from tarl_jax.models.encoder import TextEncoding
-from tarl_jax.types import Action
+from tarl_jax.types import OUTCOMES, Action
 
 
 def claim(name: str, action: Action | None = None, target: str | None = None, **fields) -> Claim:
@@ -31,9 +31,11 @@ def with_gold(whole: Stream, position: int, gold: Gold | None) -> Stream:
 
 
 def random_stream(seed: int, length: int, name: str = "s") -> Stream:
-  """Executable gold of every kind, also about entries in Pending, with further targets."""
+  """Executable gold of every kind, also about entries in Pending, with further targets and
+  Pending claims that are settled."""
   rng = random.Random(seed)
   accepted: list[str] = []
+  pending: list[str] = []
   claims: list[Claim] = []
   for number in range(length):
     label = f"{name}{number}"
@@ -46,11 +48,18 @@ def random_stream(seed: int, length: int, name: str = "s") -> Stream:
     others: tuple[str, ...] = ()
     if target is not None:
       others = tuple(c.id for c in rng.sample(claims, min(2, len(claims))) if c.id != target)
-    claims.append(claim(label, action, target, gold_alt_targets=others))
+    settled: dict = {}
+    enters = action in (Action.APPEND, Action.REVISE)
+    if enters and pending and rng.random() < 0.5:
+      resolves = pending.pop(rng.randrange(len(pending)))
+      settled = {"gold_resolves": resolves, "gold_outcome": rng.choice(list(OUTCOMES))}
+    claims.append(claim(label, action, target, gold_alt_targets=others, **settled))
     if action == Action.REVISE:
       accepted.remove(target)
-    if action in (Action.APPEND, Action.REVISE):
+    if enters:
       accepted.append(label)
+    if action == Action.DEFER_VERIFY:
+      pending.append(label)
   return stream(*claims, name=name)
 
 

@@ -35,6 +35,12 @@ def full_state(accepted: int = 3, pending: int = 2, history: int = 2, extra: int
   return state, len(plan)
 
 
+def without_settling(action, target, claim_id) -> Transactions:
+  """Transactions that leave Pending alone."""
+  none = jnp.full_like(action, NO_CLAIM)
+  return Transactions(action, target, claim_id, none, jnp.zeros_like(action))
+
+
 def ids(ledger) -> list[int]:
   return [claim_id for claim_id in np.asarray(ledger.claim_id).tolist() if claim_id != NO_CLAIM]
 
@@ -45,7 +51,7 @@ def test_history_holds_the_last_rows_whatever_the_offset(capacity):
   num_claims = 4 * capacity + 1
   numbers = jnp.arange(1, num_claims, dtype=jnp.int32)
   state, _ = step(ledgers.init_state(1, 1, capacity, num_claims), APPEND, 0, 0)
-  stream = Transactions(jnp.full_like(numbers, REJECT), jnp.zeros_like(numbers), numbers)
+  stream = without_settling(jnp.full_like(numbers, REJECT), jnp.zeros_like(numbers), numbers)
   _, steps = jax.jit(rollout)(state, stream)
   for done in range(len(numbers)):
     before = jax.tree.map(lambda leaf: leaf[done], steps.state)  # noqa: B023
@@ -157,7 +163,7 @@ def test_a_write_out_of_range_never_spills_into_the_next_member(action):
 def test_two_claims_for_one_target_in_a_row_have_a_defined_winner():
   """The later one stands, the earlier one is in History, and each links to the other."""
   state, _ = step(ledgers.init_state(2, 1, 4, num_claims=5), APPEND, 0, 0)
-  stream = Transactions(*jnp.asarray([[REVISE, 0, 1], [REVISE, 0, 2], [REVISE, 1, 3]]).T)
+  stream = without_settling(*jnp.asarray([[REVISE, 0, 1], [REVISE, 0, 2], [REVISE, 1, 3]]).T)
   final, steps = rollout(state, stream)
   # The second revision names claim 0, which is gone by then: refused, not redirected.
   assert np.asarray(steps.info.invalid).tolist() == [False, True, False]
@@ -174,7 +180,7 @@ def test_two_runs_give_the_same_bits():
   claims = np.broadcast_to(np.arange(40, dtype=np.int32)[:, None], (40, 16))
   state = ledgers.init_state(4, 3, 3, num_claims=40)
   run = jax.jit(jax.vmap(rollout, in_axes=(None, 1)))
-  stream = Transactions(*map(jnp.asarray, (codes, targets, claims)))
+  stream = without_settling(*map(jnp.asarray, (codes, targets, claims)))
   chex.assert_trees_all_equal(run(state, stream), run(state, stream))
 
 
@@ -182,7 +188,7 @@ def test_rows_written_in_one_scan_do_not_push_each_other_out():
   """As many rejections as History has slots all survive, on top of a full History."""
   state, used = full_state(history=4)
   numbers = jnp.arange(used, used + 4, dtype=jnp.int32)
-  stream = Transactions(jnp.full_like(numbers, REJECT), jnp.zeros_like(numbers), numbers)
+  stream = without_settling(jnp.full_like(numbers, REJECT), jnp.zeros_like(numbers), numbers)
   final, steps = rollout(state, stream)
   assert sorted(ids(final.history)) == numbers.tolist()
   assert np.asarray(steps.info.evicted.claim_id).tolist() == [5, 6, 7, 8]

@@ -26,7 +26,7 @@ from tarl_jax.inputs import PolicyInputs
 from tarl_jax.models.interaction import INTERACTION_SIGNALS
 from tarl_jax.models.policy import Decision
 from tarl_jax.training.batches import batch_indices
-from tarl_jax.types import NUM_ACTIONS, Action
+from tarl_jax.types import NUM_ACTIONS, Action, Status
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
 NONE = V
@@ -137,6 +137,33 @@ def test_the_rule_decides_each_situation_as_by_hand():
   assert set(found.action.tolist()) == set(range(NUM_ACTIONS))
 
 
+# The situation and the Pending entry that is confirmed, with the thresholds from above.
+CONFIRMED = {
+  "the same waits": (situation([entry(0.85)], num_pending=1), 0),
+  "the same words wait": (situation([entry(0.55, content_equal=1)], num_pending=1), 0),
+  "another number waits": (situation([entry(0.85, numbers_differ=1)], num_pending=1), NONE),
+  "close, not the same": (situation([entry(0.7)], num_pending=1), NONE),
+  "of somebody else": (situation([entry(0.95, owner_differs=1)], num_pending=1), NONE),
+  "the closest": (situation([entry(0.85), entry(0.95), entry(0.9)], num_pending=3), 1),
+  "beside a revise": (situation([entry(0.6, newer=1), entry(0.9)], num_pending=1), 1),
+  "noop settles nothing": (situation([entry(0.9), entry(0.9)], num_pending=1), NONE),
+  "defer settles nothing": (situation([entry(0.9)], trust=0.3, num_pending=1), NONE),
+  "nothing waits": (situation([entry(0.6, newer=1)]), NONE),
+}
+
+
+def test_the_rule_confirms_what_waits_and_says_the_same():
+  inputs = stack([inputs for inputs, _ in CONFIRMED.values()])
+  found = decide_by_rule(inputs, Thresholds(related=0.5, same=0.8))
+  wrong = {n: p for (n, (_, p)), f in zip(CONFIRMED.items(), found.resolves.tolist()) if f != p}
+  assert not wrong
+  expected = np.where(found.resolves < NONE, Status.SUPERSEDED, Status.EMPTY)
+  np.testing.assert_array_equal(found.outcome, expected)
+  labels = make_labels([APPEND] * len(inputs.source), [NONE] * len(inputs.source))
+  plain = write_hold_plain(inputs, labels)
+  assert plain.resolves is None and plain.outcome is None
+
+
 def test_similarity_is_the_mean_of_two_and_minus_one_without_an_entry():
   inputs = stack([situation([entry(0.6, idf_f1=0.2), entry(0.9)], num_pending=1), situation([])])
   np.testing.assert_allclose(similarity(inputs), [[0.4, -1, -1, -1], [-1] * 4], rtol=1e-6)
@@ -235,7 +262,8 @@ def test_the_probe_trains_on_the_action_alone_for_its_own_steps(monkeypatch):
   def predict_all(learner, params, temperature, inputs):
     action = np.where(inputs.candidate[:, 0] > 0, REVISE, APPEND).astype(np.int32)
     shares = np.eye(5, dtype=np.float32)[action]
-    return None, Decision(action, np.zeros_like(action), shares, np.zeros(len(action)))
+    zeros = np.zeros_like(action)
+    return None, Decision(action, zeros, shares, np.zeros(len(action)), zeros, zeros)
 
   monkeypatch.setattr(probe_module, "make_learner", make_learner)
   monkeypatch.setattr(probe_module, "predict_all", predict_all)

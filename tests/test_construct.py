@@ -48,7 +48,7 @@ def play(number, steps=8, tally=None, anchor=None):
 def replay(drafts, live=None):
   """The label and target of each claim by the table of DATA.md, in plain Python.
 
-  Yields (row, label, target); a row names relation, trust and order.
+  Yields (row, label, target, (resolves, outcome)); a row names relation, trust and order.
   """
   pending = {}
   for draft in drafts:
@@ -82,10 +82,17 @@ def replay(drafts, live=None):
         else:
           assert order == "newer" or gap <= 0.2, "no label: equal time, clearly less reliable"
           label = "reject_conflict" if gap > 0.25 else "defer_verify"
-    yield row, label, target
+    settled = (None, None)
     if label in ("append", "revise"):
       live = claim, value
-      pending.pop(value, None)
+      rival = pending.get("A" if value == "B" else "B")
+      times = claim.observed_at, rival.observed_at if rival else None
+      if twin:
+        settled = (pending.pop(value).id, "confirmed")
+      elif None not in times and times[0] > times[1]:
+        settled = (rival.id, "contradicted")
+        del pending["A" if value == "B" else "B"]
+    yield row, label, target, settled
     if label == "defer_verify":
       pending[value] = claim
 
@@ -94,11 +101,16 @@ def test_scenes_follow_the_table_and_meet_every_row():
   rows = collections.Counter()
   labels = collections.defaultdict(set)
   tally = collections.Counter()
+  outcomes = collections.Counter()
   for number in range(400):
     drafts = play(number, tally=tally)
-    for draft, (row, label, target) in zip(drafts, replay(drafts), strict=True):
+    for draft, (row, label, target, settled) in zip(drafts, replay(drafts), strict=True):
       gold = draft.claim.gold
       assert (gold.action.label, gold.target) == (label, target), row
+      assert (gold.resolves, gold.outcome) == settled, row
+      assert (gold.kind == "contradicts_pending") == (gold.outcome == "contradicted")
+      assert gold.kind.startswith("confirmed_") == (gold.outcome == "confirmed")
+      outcomes[gold.outcome] += 1
       by_time = row[0] == "other" and row[1]
       assert gold.temporal == by_time and gold.provenance == "constructed" and gold.group == "g"
       rows[row] += 1
@@ -116,6 +128,7 @@ def test_scenes_follow_the_table_and_meet_every_row():
   assert all(rows[row] >= 10 for row in trusted_rows + weak_rows + same), rows
   assert all(len(labels[text]) == 5 for text in (A, B))  # one text, every label
   assert len(labels[A_TOO]) >= 4
+  assert outcomes["confirmed"] > 200 and outcomes["contradicted"] > 20
   assert min(tally.values()) >= 0.12 * tally.total() and tally.total() == rows.total()
 
 
@@ -125,7 +138,7 @@ def test_an_anchored_scene_starts_from_the_live_claim():
   for number in range(20):
     drafts = play(number, anchor=anchor)
     found = [(d.claim.gold.action.label, d.claim.gold.target) for d in drafts]
-    assert found == [(label, target) for _, label, target in replay(drafts, (anchor, "A"))]
+    assert found == [row[1:3] for row in replay(drafts, (anchor, "A"))]
     assert min(d.arrival for d in drafts) > PAIR.time
 
 
@@ -139,6 +152,9 @@ def test_scenes_arrive_in_order_and_can_be_executed(number, steps):
   stream = finish_stream("s", _person([], [], []), drafts)
   check_executable(stream)
   assert [claim.id for claim in stream.claims] == [f"s:{i}" for i in range(len(drafts))]
+  place = {draft.claim.id: f"s:{i}" for i, draft in enumerate(drafts)}
+  settled = [place.get(draft.claim.gold.resolves) for draft in drafts]
+  assert [claim.gold.resolves for claim in stream.claims] == settled
   assert play(number, steps) == drafts
 
 

@@ -106,7 +106,11 @@ def test_gold_as_prediction_is_perfect(test_split):
     position=labels.target,
     grounded=labels.target,
     probabilities=np.eye(NUM_ACTIONS, dtype=np.float32)[labels.action],
+    resolves=labels.resolves,
+    outcome=labels.outcome,
   )
+  settled = [moment.gold.resolves is not None for moment in test_split.moments]
+  np.testing.assert_array_equal(labels.resolves < labels.targets.shape[1] - 1, settled)
   verdict = judge_split(test_split, gold, smoke_run().config.data.capacities)
   for setting, part in parts(test_split).items():
     values = score(test_split, gold, verdict, part)
@@ -122,7 +126,7 @@ def test_one_wrong_prediction_counts_once(test_split):
   labels = test_split.labels
   action = labels.action.copy()
   action[0] = (action[0] + 1) % NUM_ACTIONS
-  wrong = Predictions(action, labels.target, labels.target, None)
+  wrong = Predictions(action, labels.target, labels.target, None, labels.resolves, labels.outcome)
   verdict = judge_split(test_split, wrong, smoke_run().config.data.capacities)
   everything = parts(test_split)["all"]
   number = len(everything)
@@ -132,7 +136,8 @@ def test_one_wrong_prediction_counts_once(test_split):
 # Cases.
 
 KEYS = (
-  "id kind expected_action action expected_target target correct probability margin debatable"
+  "id kind expected_action action expected_target target resolves outcome correct probability "
+  "margin debatable"
 ).split()
 HARBOUR = [
   {"text": "The ferry to Vell leaves at seven.", "source": "timetable", "source_reliability": 0.9},
@@ -216,6 +221,10 @@ def test_cases_are_answered_in_order_with_fixed_keys(workdir, tmp_path, capsys):
     assert answer["target"] is None or 0 <= answer["target"] < number
     assert (answer["action"] in ("revise", "reject_conflict")) <= (answer["target"] is not None)
     assert isinstance(answer["correct"], bool) == ("expected_action" in case)
+    waiting = [entry["text"] for entry in case.get("pending", [])]
+    settles = answer["action"] in ("append", "revise")
+    assert answer["resolves"] is None or (settles and answer["resolves"] in waiting)
+    assert (answer["outcome"] in ("confirmed", "contradicted")) == (answer["resolves"] is not None)
   printed = capsys.readouterr().out
   assert all(answer["action"] in line for answer, line in zip(answers, printed.splitlines()))
   firm = [a["correct"] for a in answers if a["correct"] is not None and not a["debatable"]]

@@ -23,7 +23,7 @@ from tarl_jax.data.jsonl import minutes
 from tarl_jax.data.moments import Capacities, Moment, stream_moments
 from tarl_jax.data.record import SCOPES, Claim, Gold
 from tarl_jax.data.sources import ROLES, UNKNOWN_RELIABILITY
-from tarl_jax.types import Action
+from tarl_jax.types import Action, Status
 
 V = 4
 CAPACITIES = Capacities(accepted=40, pending=40, history=40)
@@ -180,7 +180,7 @@ def test_what_is_not_visible_is_zero_and_every_dtype_is_said(kitchen):
     assert leaf.dtype == (np.int32 if name.startswith("num_") else np.float32), name
     if leaf.ndim == 3:
       assert not leaf[hidden].any(), name
-  kinds = [np.int32, np.int32, np.bool_, np.int32, np.float32, np.float32, np.float32]
+  kinds = [np.int32, np.int32, np.bool_, np.int32, *[np.float32] * 3, np.int32, np.int32]
   assert [leaf.dtype for leaf in labels] == kinds
 
 
@@ -262,6 +262,21 @@ def test_labels_by_hand(name):
   labels = label_of(gold, targets)
   assert (labels.action, labels.target, labels.weight) == (action, target, weight)
   assert np.flatnonzero(labels.targets).tolist() == right
+
+
+def test_what_gold_settles_is_marked_where_it_is_in_sight():
+  gold = Gold(Action.APPEND, resolves="c", outcome="contradicted")
+  texts = texts_of(stream(claim("a"), claim("c"), Claim("new", "new")))
+
+  def settled(position: int | None):
+    entries = (claim("a"), claim("c"))
+    moment = Moment(Claim("new", "new"), entries, (0, 0), 1, gold, (), resolves=position)
+    _, labels = featurize([moment], texts, V, rows_of_pairs)
+    assert labels.resolves.dtype == labels.outcome.dtype == np.int32 and labels.weight[0] == 1
+    return labels.resolves.tolist(), labels.outcome.tolist()
+
+  assert settled(1) == ([1], [Status.REJECTED])
+  assert settled(None) == ([V], [Status.EMPTY])
 
 
 def test_what_gold_does_not_say_is_marked():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tarl_jax.data import generated, generated_forms
 from tarl_jax.data.generated import generate, generate_with_steps
-from tarl_jax.data.generated_memory import Slot
+from tarl_jax.data.generated_memory import Entry, Slot
 from tarl_jax.data.generated_wording import expiry_of_past
 from tarl_jax.data.jsonl import minutes
 from tarl_jax.data.label_table import Order, Relation, Step, decide
@@ -29,10 +29,10 @@ APPEND, NOOP, REVISE, REJECT, DEFER = Action
 QUADS = {quad.id: quad for quad in load_quads()}
 KINDS = {
   APPEND: "new addition other_person other_account past bounded late_new plural_value "
-  "pending_confirmed namesake_intro",
+  "confirmed_new contradicts_pending namesake_intro",
   NOOP: "exact_repeat rewording echo pending_repeat composite_repeat greeting question "
   "hypothetical one_off injected_command",
-  REVISE: "change stop change_back pending_confirmed_change composite_change",
+  REVISE: "change stop change_back confirmed_change contradicts_pending composite_change",
   REJECT: "weak_conflict late_conflict weak_late_conflict hedged_late_conflict "
   "expired_conflict injected_conflict",
   DEFER: "weak_new hedged_new weak_past hedged_past weak_addition hedged_addition weak_bounded "
@@ -124,18 +124,43 @@ def _check_stream(stream, steps):
       assert gold.action == DEFER and gold.target in accepted
     else:
       assert gold.action == NOOP and gold.target is None and gold.scope == "none"
+    expected = (None, None)
     if gold.action == REVISE:
       del accepted[gold.target]
     if gold.action in (APPEND, REVISE):
-      pending = {i: other for i, other in pending.items() if other != key}
+      expected = _expected_settling(claim, key, pending, by_id)
+      pending.pop(expected[0], None)
       items = [step.item]
       if gold.kind == "composite_change":
         items += _additions_in(claim.text, step.slot)
       accepted[claim.id] = [(step.slot, item) for item in items]
     elif gold.action == DEFER and step.relation != Relation.AMBIGUOUS:
       pending[claim.id] = key
+    assert (gold.resolves, gold.outcome) == expected, (stream.stream_id, claim)
+    confirms = gold.outcome == "confirmed" and gold.kind != "composite_change"
+    assert gold.kind.startswith("confirmed_") == confirms
+    if gold.kind == "contradicts_pending":
+      assert gold.outcome == "contradicted"
     _check_memory(accepted)
   return checked
+
+
+def _expected_settling(claim, key, pending, by_id):
+  """(claim id, outcome) of what an append or revise settles, read from ids and times."""
+  slot, item = key
+  twins = [i for i, other in pending.items() if other == key]
+  if twins:
+    return twins[0], "confirmed"
+  values = [i for i, other in pending.items() if other[0] == slot and _is_value(other[1])]
+  if len(values) != 1 or not _is_value(item):
+    return None, None
+  other = pending[values[0]][1]
+  known = {"fact", "negation"} == {item, other} or "negation" not in (item, other)
+  then = by_id[values[0]].observed_at
+  newer = None not in (claim.observed_at, then) and claim.observed_at > then
+  if known and newer and _contradict(QUADS[slot[0]].scope, item, other):
+    return values[0], "contradicted"
+  return None, None
 
 
 def _additions_in(text, slot):
@@ -198,6 +223,32 @@ def test_classes_are_balanced(made, split):
   claims = _claims(made[split])
   counts = collections.Counter(claim.gold.action for claim in claims)
   assert all(0.12 <= counts[action] / len(claims) <= 0.30 for action in Action)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_deferred_claims_are_confirmed_contradicted_or_left(made, split):
+  claims = _claims(made[split])
+  counts = collections.Counter(claim.gold.outcome for claim in claims)
+  deferred = sum(claim.gold.action == DEFER for claim in claims)
+  assert 0.12 < counts["confirmed"] / deferred < 0.3
+  assert 0.06 < counts["contradicted"] / deferred < 0.2
+  trusted = [claim.gold.reliability > 0.65 for claim in claims if claim.gold.outcome]
+  assert all(trusted)
+
+
+def test_a_claim_that_was_settled_may_be_deferred_again(made):
+  """It is known to be gone, so that the same item has no special standing any more."""
+  again = 0
+  for stream, steps in made["train"]:
+    settled = {}
+    where = {claim.id: (step.slot, step.item) for claim, step in zip(stream.claims, steps)}
+    for claim, step in zip(stream.claims, steps, strict=True):
+      if claim.gold.resolves:
+        settled[where[claim.gold.resolves]] = claim.id
+      elif step.slot and (step.slot, step.item) in settled and step.relation == Relation.OTHER:
+        assert not step.twin or claim.gold.action not in (DEFER,)
+        again += not step.strong
+  assert again > 10
 
 
 def test_one_sentence_occurs_with_many_actions(made):
@@ -365,6 +416,27 @@ def _step(relation, reliability, order=Order.NEWER, hedged=False, twin=False):
 )
 def test_decide_on_hand_worked_rows(step, rival, action):
   assert decide(step, rival) == action
+
+
+def test_what_a_slot_settles_by_hand():
+  quads = load_quads()
+  single = Slot(next(q for q in quads if q.scope == "single"), "", "Somebody")
+  plural = Slot(next(q for q in quads if q.scope == "plural"), "", "Somebody")
+  for slot in (single, plural):
+    slot.pending["change0"] = Entry("c1", 0.5, 100, "t", "t")
+    assert slot.settles("change0", 50) == ("change0", "confirmed")  # also an older one
+    assert slot.settles("negation", 200) is None  # the quad does not say
+    assert slot.settles("addition0", 200) is None
+  assert single.settles("fact", 200) == ("change0", "contradicted")
+  assert plural.settles("fact", 200) is None  # both can hold
+  for time in (100, 99, None):
+    assert single.settles("fact", time) is None
+  single.pending["change1"] = Entry("c2", 0.5, 120, "t", "t")
+  assert single.settles("fact", 200) is None  # more than one value waits
+  single.apply("change1", APPEND, Entry("c3", 0.9, 200, "t", "t"), None)
+  assert list(single.pending) == ["change0"] and list(single.live) == ["change1"]
+  single.apply("fact", REVISE, Entry("c4", 0.9, 300, "t", "t"), single.live["change1"])
+  assert not single.pending and list(single.live) == ["fact"]
 
 
 def test_an_end_of_the_fact_says_nothing_about_other_values():

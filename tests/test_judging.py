@@ -15,7 +15,7 @@ from tarl_jax.data.moments import Capacities, stream_moments
 from tarl_jax.evaluation import scores
 from tarl_jax.evaluation.judging import Predictions, judge_split
 from tarl_jax.metrics import Verdict
-from tarl_jax.types import NUM_ACTIONS, Action
+from tarl_jax.types import NUM_ACTIONS, OUTCOMES, Action, Status
 
 V = 4
 SIZE = 40
@@ -44,11 +44,17 @@ def random_predictions(split: Split, seed: int) -> Predictions:
   position = np.where(keep[1], split.labels.target, rng.integers(0, V + 1, number))
   visible = split.inputs.num_visible
   position = np.where(position < visible, position, V)
+  # Mostly what gold settles, also Accepted entries and beside actions that settle nothing.
+  gold = rng.random(number) < 0.85
+  resolves = np.where(gold, split.labels.resolves, rng.integers(0, V + 1, number))
+  outcome = np.where(gold, split.labels.outcome, rng.choice(list(OUTCOMES.values()), number))
   return Predictions(
     action=action.astype(np.int32),
     position=position.astype(np.int32),
     grounded=rng.integers(0, V + 1, number).astype(np.int32),
     probabilities=probabilities,
+    resolves=resolves.astype(np.int32),
+    outcome=outcome.astype(np.int32),
   )
 
 
@@ -58,6 +64,8 @@ def right_predictions(split: Split) -> Predictions:
     position=split.labels.target,
     grounded=split.labels.target,
     probabilities=None,
+    resolves=split.labels.resolves,
+    outcome=split.labels.outcome,
   )
 
 
@@ -73,17 +81,26 @@ class Walk:
     held = [row[0] for row in self.memory.accepted.slots]
     return held.index(self.number[name]) if name and self.number[name] in held else SIZE
 
-  def after(self, action: int, slot: int, step: int) -> tuple[bool, dict]:
-    memory = copy.deepcopy(self.memory)
-    invalid, overflow, _ = memory.execute(action, slot, step, step)
-    return invalid or overflow != oracle.LEDGER_NONE, memory.location_map()
+  def settling(self, gold) -> tuple[int, int]:
+    if gold.resolves is None:
+      return SIZE, oracle.EMPTY
+    held = [row[0] for row in self.memory.pending.slots]
+    return held.index(self.number[gold.resolves]), int(OUTCOMES[gold.outcome])
 
-  def judge(self, step: int, action: int, slot: int) -> Verdict:
+  def after(self, action: int, slot: int, step: int, settling: tuple) -> tuple[bool, dict]:
+    memory = copy.deepcopy(self.memory)
+    invalid, overflow, _, unsettled, _ = memory.transact(action, slot, step, step, *settling)
+    refused = invalid or overflow != oracle.LEDGER_NONE
+    return refused or unsettled, memory.location_map()
+
+  def judge(self, step: int, action: int, slot: int, settling: tuple) -> Verdict:
     gold = self.claims[step].gold
-    refused, places = self.after(action, slot, step)
+    right = self.settling(gold)
+    refused, places = self.after(action, slot, step, settling)
     equal = []
     for name in (gold.target, *gold.alt_targets):
-      gold_refused, gold_places = self.after(gold.action, self.slot(name), step)
+      gold_slot = self.slot(name)
+      gold_refused, gold_places = self.after(gold.action, gold_slot, step, right)
       equal.append(not refused and not gold_refused and places == gold_places)
     conflict = gold.action == Action.REJECT_CONFLICT
     outside = gold.action not in (Action.APPEND, Action.REVISE)
@@ -98,7 +115,8 @@ class Walk:
       preserved=conflict and trusted == oracle.LEDGER_ACCEPTED and here[1] == oracle.REJECTED,
       refused=refused,
     )
-    assert self.memory.execute(gold.action, self.slot(gold.target), step, step)[0] is False
+    report = self.memory.transact(gold.action, self.slot(gold.target), step, step, *right)
+    assert not report[0] and not report[3]
     return verdict
 
 
@@ -110,7 +128,11 @@ def test_verdicts_equal_a_walk_over_plain_lists(split, seed):
   for row, moment in enumerate(split.moments):
     position = predictions.position[row]
     slot = moment.slots[position] if position < moment.num_accepted else SIZE
-    expected = walks[moment.stream].judge(moment.step, int(predictions.action[row]), slot)
+    waits = predictions.resolves[row]
+    in_pending = moment.num_accepted <= waits < len(moment.entries)
+    settling = (moment.slots[waits] if in_pending else SIZE, int(predictions.outcome[row]))
+    action = int(predictions.action[row])
+    expected = walks[moment.stream].judge(moment.step, action, slot, settling)
     assert [bool(leaf[row]) for leaf in found] == list(expected), row
   # Nothing above is trivially true or false.
   for name, leaf in found._asdict().items():
@@ -124,6 +146,7 @@ def test_the_gold_transactions_are_right_where_the_target_is_in_sight(split):
   for row, moment in enumerate(split.moments):
     target = moment.gold.target
     firm[row] = target is None or target in [moment.entries[v].id for v in moment.targets]
+    firm[row] &= moment.gold.resolves is None or moment.resolves is not None
   assert found.strict[firm].all() and 60 < firm.sum() < len(firm)
   assert found.setwise[found.strict].all()
 
@@ -153,6 +176,37 @@ def test_an_entry_that_is_pending_is_no_target():
   predictions.position[2] = 1
   verdict = judge_split(split, predictions, CAPACITIES)
   assert verdict.strict.tolist() == [True, True, False] and verdict.refused[2]
+
+
+@pytest.mark.parametrize("wrong", ["missed", "other outcome", "another", "without its gold"])
+def test_a_settling_counts_in_the_next_state_and_nowhere_else(wrong):
+  whole = stream(
+    claim("the well may be dry", Action.DEFER_VERIFY),
+    claim("the well may be salt", Action.DEFER_VERIFY),
+    claim(
+      "the well is dry", Action.APPEND, gold_resolves="the well may be dry",
+      gold_outcome="confirmed",
+    ),
+    claim("the pump is new", Action.APPEND),
+  )  # fmt: skip
+  split = split_of(whole)
+  predictions = right_predictions(split)
+  right = int(predictions.resolves[2])
+  assert split.moments[2].entries[right].id == "the well may be dry"
+  assert judge_split(split, predictions, CAPACITIES).strict.all()
+  row = 3 if wrong == "without its gold" else 2
+  if wrong == "missed":
+    predictions = predictions._replace(resolves=None, outcome=None)
+  elif wrong == "other outcome":
+    predictions.outcome[2] = Status.REJECTED
+  elif wrong == "another":
+    predictions.resolves[2] = 1 - right
+  else:  # "the well may be salt" is the one entry of Pending that is left
+    (left,) = [v for v, e in enumerate(split.moments[3].entries) if e.id == "the well may be salt"]
+    predictions.resolves[3], predictions.outcome[3] = left, Status.SUPERSEDED
+  verdict = judge_split(split, predictions, CAPACITIES)
+  assert verdict.strict.tolist() == [number != row for number in range(4)]
+  assert not verdict.refused.any()
 
 
 # The table.

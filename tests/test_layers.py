@@ -13,7 +13,7 @@ import tarl_jax
 PACKAGE = pathlib.Path(tarl_jax.__file__).parent
 
 # Each module of the core may import only those before it. `errors` is for everybody.
-CORE = ("errors", "types", "ledgers", "actions", "quality", "rollout")
+CORE = ("errors", "types", "ledgers", "actions", "settling", "quality", "rollout")
 # Places that nothing else in the package may import.
 TOP = ("bench",)
 # What the encoders and the policy must not know.

@@ -17,7 +17,7 @@ from tarl_jax.inputs import Labels, PolicyInputs, window_state
 from tarl_jax.losses import COUNTERFACTUAL_FORMS, LossConfig, Term
 from tarl_jax.models.policy import NUM_RELATIONS, RELATIONS, PolicyOutput
 from tarl_jax.quality import LedgerWeights
-from tarl_jax.types import NUM_ACTIONS, Action
+from tarl_jax.types import NUM_ACTIONS, Action, Status
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
 NONE = V
@@ -152,13 +152,18 @@ def test_the_reliability_term_is_the_mean_over_what_is_known():
 def test_the_relation_term_is_the_mean_over_the_visible_entries():
   rng = np.random.default_rng(4)
   targets = situations()[1].targets | (rng.random((len(GOLD), V + 1)) < 0.3)
-  terms, _, gradient = evaluate(situations()[1]._replace(targets=targets))
+  resolves = rng.integers(0, V + 1, len(GOLD)).astype(np.int32)
+  outcome = rng.choice(np.int32([Status.SUPERSEDED, Status.REJECTED]), len(GOLD))
+  labels = situations()[1]._replace(targets=targets, resolves=resolves, outcome=outcome)
+  terms, _, gradient = evaluate(labels)
   for row, (_, visible, action, _) in enumerate(SITUATIONS):
     losses_here = []
     for v in range(visible):
       name = "unrelated"
       if targets[row, v]:
         name = "same" if action == NOOP else "other_value"
+      if resolves[row] == v:
+        name = "same" if outcome[row] == Status.SUPERSEDED else "other_value"
       share = softmax(random_heads()["relation_logits"][row, v])[RELATIONS.index(name)]
       losses_here.append(-math.log(share))
     expected = (float(np.mean(losses_here)), 1.0) if visible else (0.0, 0.0)

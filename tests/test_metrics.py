@@ -11,7 +11,15 @@ import pytest
 import sklearn.metrics
 
 from tarl_jax import actions, ledgers, metrics
-from tarl_jax.types import ACTION_LABELS, NUM_ACTIONS, Action, Claim, MemoryState
+from tarl_jax.types import (
+  ACTION_LABELS,
+  NUM_ACTIONS,
+  Action,
+  Claim,
+  MemoryState,
+  Settling,
+  Status,
+)
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
 ROWS = 12  # fixed, so that one trace serves all examples
@@ -177,7 +185,7 @@ def test_batches_of_other_shapes_give_the_same_confusion_and_bins(size):
 
 
 # judge: Accepted holds claims 0, 1, 2 in slots 0, 1, 2; Pending holds 3. Claim 4 comes in.
-JUDGE = jax.jit(jax.vmap(metrics.judge, in_axes=(None, None, 0, 0, 0, 0)))
+JUDGE = jax.jit(jax.vmap(metrics.judge, in_axes=(None, None, 0, 0, 0, 0, 0, 0)))
 NONE = 4
 
 
@@ -224,6 +232,11 @@ VERDICTS = {
 }  # fmt: skip
 
 
+def settlings(number: int, slot: int = 2, status: int = Status.EMPTY) -> Settling:
+  """The same settling `number` times; by default of nothing (Pending has two slots)."""
+  return Settling(jnp.full(number, slot, jnp.int32), jnp.full(number, int(status), jnp.int32))
+
+
 def test_verdicts_by_hand(memory):
   gold, slots, action, slot = [], [], [], []
   for (gold_action, gold_slots), (predicted, predicted_slot), _ in VERDICTS.values():
@@ -231,7 +244,8 @@ def test_verdicts_by_hand(memory):
     action.append(predicted), slot.append(predicted_slot)
   claim = Claim(claim_id=jnp.int32(4), step=jnp.int32(4))
   columns = [jnp.asarray(column, jnp.int32) for column in (gold, slots, action, slot)]
-  verdict = jax.device_get(JUDGE(memory, claim, *columns))
+  nothing = settlings(len(VERDICTS))
+  verdict = jax.device_get(JUDGE(memory, claim, *columns, nothing, nothing))
   for row, (name, (_, _, expected)) in enumerate(VERDICTS.items()):
     found = [field for field in verdict._fields if getattr(verdict, field)[row]]
     assert sorted(found) == sorted(expected.split()), name
@@ -243,8 +257,40 @@ def test_a_full_ledger_refuses_and_is_never_right(memory):
   claim = Claim(claim_id=jnp.int32(5), step=jnp.int32(5))
   columns = [jnp.asarray(column, jnp.int32) for column in ([NOOP], [(4, 4)], [APPEND], [NONE])]
   padded = [jnp.broadcast_to(column, (len(VERDICTS), *column.shape[1:])) for column in columns]
-  verdict = jax.tree.map(lambda leaf: bool(leaf[0]), JUDGE(state, claim, *padded))
+  nothing = settlings(len(VERDICTS))
+  verdict = jax.tree.map(lambda leaf: bool(leaf[0]), JUDGE(state, claim, *padded, nothing, nothing))
   assert verdict.refused and not verdict.strict and not verdict.polluted
+
+
+# (gold action, slot, what it settles), the same predicted, what is true of the verdict. Claim
+# 3 waits in Pending slot 0; slot 2 is NO_SLOT.
+NOTHING = (2, Status.EMPTY)
+CONFIRM, CONTRADICT = (0, Status.SUPERSEDED), (0, Status.REJECTED)
+SETTLED = {
+  "right": ((APPEND, NONE, CONFIRM), (APPEND, NONE, CONFIRM), "strict setwise"),
+  "other outcome": ((APPEND, NONE, CONFIRM), (APPEND, NONE, CONTRADICT), ""),
+  "left": ((APPEND, NONE, CONFIRM), (APPEND, NONE, NOTHING), ""),
+  "settled too much": ((APPEND, NONE, NOTHING), (APPEND, NONE, CONTRADICT), ""),
+  "by a revise": ((REVISE, 1, CONTRADICT), (REVISE, 1, CONTRADICT), "strict setwise"),
+  "right, and another target": ((REVISE, 1, CONTRADICT), (REVISE, 0, CONTRADICT), ""),
+  "by no action that may": ((NOOP, 1, NOTHING), (NOOP, 1, CONFIRM), "outside refused"),
+  "a dead slot": ((APPEND, NONE, NOTHING), (APPEND, NONE, (1, Status.REJECTED)), "refused"),
+}
+
+
+@pytest.mark.parametrize("name", SETTLED)
+def test_a_wrong_or_missed_settling_makes_the_next_state_wrong(memory, name):
+  (gold_action, gold_slot, gold), (action, slot, predicted), expected = SETTLED[name]
+  claim = Claim(claim_id=jnp.int32(4), step=jnp.int32(4))
+  number = len(VERDICTS)  # one compilation for all
+  columns = [
+    jnp.full((number, *shape), value, jnp.int32)
+    for value, shape in ((gold_action, ()), (gold_slot, (2,)), (action, ()), (slot, ()))
+  ]
+  both = (settlings(number, *gold), settlings(number, *predicted))
+  verdict = jax.device_get(JUDGE(memory, claim, *columns, *both))
+  found = [field for field in verdict._fields if getattr(verdict, field)[0]]
+  assert sorted(found) == sorted(expected.split())
 
 
 FIT = jax.jit(metrics.fit_temperature)

@@ -15,7 +15,7 @@ from tarl_jax.data.moments import (
 )
 from tarl_jax.data.record import Case
 from tarl_jax.errors import InputError
-from tarl_jax.types import NO_CLAIM, Action
+from tarl_jax.types import NO_CLAIM, OUTCOMES, Action, Status
 
 CAPACITIES = Capacities(accepted=8, pending=4, history=4)
 
@@ -120,7 +120,14 @@ def test_what_is_in_sight_equals_a_walk_over_plain_lists(seed):
       held = [row[0] for row in memory.accepted.slots]
       target = names.index(one.gold.target) if one.gold.target else NO_CLAIM
       slot = held.index(target) if target in held[: memory.accepted.total] else 80
-      assert memory.execute(one.gold.action, slot, step, step)[0] is False
+      resolves = one.gold.resolves
+      assert moment.resolves == (seen.index(resolves) if resolves in seen else None)
+      settling = (80, oracle.EMPTY)
+      if resolves is not None:
+        waiting = [row[0] for row in memory.pending.slots]
+        settling = (waiting.index(names.index(resolves)), int(OUTCOMES[one.gold.outcome]))
+      report = memory.transact(one.gold.action, slot, step, step, *settling)
+      assert not report[0] and not report[3]
   assert next(moments, None) is None
 
 
@@ -132,6 +139,35 @@ def test_gold_transactions_are_padded_with_noops(garden):
   assert found.target.tolist() == [none, 0, none, 1, 1, 1, 3, none, none]
   assert found.claim_id.tolist() == list(range(9))
   assert {column.dtype for column in found} == {np.dtype(np.int32)}
+
+
+def test_what_is_settled_leaves_pending_and_is_in_sight_before():
+  whole = stream(
+    claim("roof may leak", Action.DEFER_VERIFY),
+    claim("roof may be slate", Action.DEFER_VERIFY),
+    claim(
+      "roof leaks", Action.APPEND, gold_resolves="roof may leak", gold_outcome="confirmed"
+    ),
+    claim("roof is tin", Action.APPEND, gold_resolves="roof may be slate",
+          gold_outcome="contradicted"),
+    claim("good evening", Action.NOOP),
+  )  # fmt: skip
+  vectors = {one.text: direction(angle) for one, angle in zip(whole.claims, (0, 40, 1, 41, 90))}
+  found = gold_transactions(whole, 6)
+  none = int(NO_CLAIM)
+  assert found.resolves.tolist() == [none, none, 0, 1, none, none]
+  assert found.outcome.tolist() == [0, 0, Status.SUPERSEDED, Status.REJECTED, 0, 0]
+  assert {column.dtype for column in found} == {np.dtype(np.int32)}
+  moments = stream_moments([whole], vectors, CAPACITIES, num_visible=3)
+  assert [m.resolves for m in moments] == [None, None, 0, 1, None]
+  assert [e.id for e in moments[3].entries] == ["roof leaks", "roof may be slate"]
+  assert moments[3].slots == (0, 0)  # the last row of Pending has moved into the free place
+  assert [e.id for e in moments[4].entries] == ["roof is tin", "roof leaks"]
+  (_, _, third, *_) = stream_moments([whole], vectors, CAPACITIES, num_visible=1)
+  assert third.resolves == 0
+  turned = vectors | {"roof leaks": direction(50)}
+  (_, _, third, *_) = stream_moments([whole], turned, CAPACITIES, num_visible=1)
+  assert third.resolves is None and third.gold.resolves == "roof may leak"
 
 
 def test_a_claim_without_gold_is_named():

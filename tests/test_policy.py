@@ -9,7 +9,7 @@ from small_policy import MODEL, V, params, policy, random_inputs, sizes
 
 from tarl_jax.models import policy as policy_module
 from tarl_jax.models.policy import Decision, PolicyOutput, decide, make_policy
-from tarl_jax.types import NUM_ACTIONS, Action
+from tarl_jax.types import NUM_ACTIONS, Action, Status
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
 NONE = V
@@ -177,7 +177,7 @@ def random_outputs(seed: int, scale: float = 3.0) -> tuple[PolicyOutput, np.ndar
     log_alpha=log_alpha.astype(np.float32),
     reliability=rng.uniform(size=(number, 2)).astype(np.float32),
     scope_logits=np.zeros((number, 4), np.float32),
-    relation_logits=np.zeros((number, V, 3), np.float32),
+    relation_logits=(rng.normal(size=(number, V, 3)) * 2).astype(np.float32),
   )
   return output, accepted, visible
 
@@ -221,12 +221,35 @@ def test_a_target_is_always_an_accepted_entry():
     assert needs.any() and (decision.position[needs] < accepted[needs]).all()
 
 
+def test_what_is_settled_by_hand():
+  """The Pending entry that is most probably related, where that is more than even."""
+  output, accepted, visible = random_outputs(3)
+  decision = decided(output, accepted)
+  seen = set()
+  for row, (start, end) in enumerate(zip(accepted, visible)):
+    expected = (NONE, Status.EMPTY)
+    shares = np.exp(output.relation_logits[row].astype(np.float64))
+    shares /= shares.sum(1, keepdims=True)
+    related = [(1 - shares[v, 0], v) for v in range(start, end)]
+    if decision.action[row] in (APPEND, REVISE) and related and max(related)[0] > 0.5:
+      best = max(related)[1]
+      confirmed = shares[best, 1] >= shares[best, 2]
+      expected = (best, Status.SUPERSEDED if confirmed else Status.REJECTED)
+    assert (decision.resolves[row], decision.outcome[row]) == expected
+    seen.add((int(decision.action[row]), int(expected[1])))
+  settled = {(action, int(status)) for action in (APPEND, REVISE)
+             for status in (Status.EMPTY, Status.SUPERSEDED, Status.REJECTED)}  # fmt: skip
+  assert seen == settled | {(action, 0) for action in (NOOP, REJECT, DEFER)}
+  assert decision.resolves.dtype == decision.outcome.dtype == np.int32
+
+
 def test_the_temperature_changes_the_probabilities_and_no_decision():
   output, accepted, _ = random_outputs(2)
   plain, warm, cold = (decided(output, accepted, t) for t in (1.0, 4.0, 0.25))
   for other in (warm, cold):
     np.testing.assert_array_equal(other.action, plain.action)
     np.testing.assert_array_equal(other.position, plain.position)
+    np.testing.assert_array_equal(other.resolves, plain.resolves)
   chosen = [np.max(decision.probabilities, axis=1) for decision in (warm, plain, cold)]
   assert (chosen[0] < chosen[1]).all() and (chosen[1] <= chosen[2]).all()
 

@@ -21,7 +21,7 @@ from tarl_jax.data.record import (
   write_streams,
 )
 from tarl_jax.errors import InputError
-from tarl_jax.types import Action
+from tarl_jax.types import OUTCOMES, Action
 
 FIRST, LAST = (minutes(datetime.datetime(year, 1, 1)) for year in (1, 9999))
 TEXT = st.text(min_size=1, max_size=8).filter(str.strip)
@@ -35,6 +35,7 @@ def executable_streams(draw) -> Stream:
   """A stream whose gold can be executed, with any text, time and source."""
   claims: list[Claim] = []
   accepted: list[str] = []
+  pending: list[str] = []
   for number in range(draw(st.integers(1, 6))):
     name = f"c{number}" + draw(NAME)
     earlier = [claim.id for claim in claims]
@@ -43,6 +44,9 @@ def executable_streams(draw) -> Stream:
     about = st.sampled_from(earlier) if earlier else st.none()
     target = draw(st.sampled_from(accepted) if needs_target else st.none() | about)
     others = tuple(draw(st.lists(about, max_size=2))) if earlier else ()
+    enters = action in (Action.APPEND, Action.REVISE)
+    settles = bool(pending) and enters and draw(st.booleans())
+    resolves = draw(st.sampled_from(pending)) if settles else None
     gold = Gold(
       action=action,
       target=target,
@@ -53,6 +57,8 @@ def executable_streams(draw) -> Stream:
       reliability=draw(SHARE),
       scope=draw(st.none() | st.sampled_from(SCOPES)),
       kind=draw(NAME),
+      resolves=resolves,
+      outcome=draw(st.sampled_from(list(OUTCOMES))) if settles else None,
     )
     claim = Claim(
       id=name,
@@ -63,12 +69,16 @@ def executable_streams(draw) -> Stream:
       valid_from=draw(TIME),
       valid_until=draw(TIME),
       subject=draw(st.none() | NAME),
-      gold=gold if needs_target or draw(st.integers(0, 5)) else None,
+      gold=gold if needs_target or settles or draw(st.integers(0, 5)) else None,
     )
     if claim.gold is not None and action == Action.REVISE:
       accepted.remove(target)
-    if claim.gold is not None and action in (Action.APPEND, Action.REVISE):
+    if claim.gold is not None and enters:
       accepted.append(name)
+    if claim.gold is not None and action == Action.DEFER_VERIFY:
+      pending.append(name)
+    if resolves is not None:
+      pending.remove(resolves)
     claims.append(claim)
   return Stream(stream_id=draw(NAME), source=draw(NAME), claims=tuple(claims), person=draw(NAME))
 
@@ -114,6 +124,14 @@ def stream_json(*claims: dict, **fields) -> dict:
 
 def claim_json(name: str = "a", action: str = "append", target: str | None = None, **fields):
   return {"id": name, "text": f"text {name}", "gold": {"action": action, "target": target}} | fields
+
+
+def settling_json(action, resolves, outcome: str | None = "confirmed", name: str = "z") -> dict:
+  """A claim whose gold settles another."""
+  return claim_json(name, gold={"action": action, "resolves": resolves, "outcome": outcome})
+
+
+WAITS = claim_json("p", "defer_verify")
 
 
 def save(path, *values) -> str:
@@ -190,6 +208,32 @@ BAD_STREAMS = {
     stream_json(claim_json(), claim_json("b", "revise", "a"), claim_json("c", "revise", "a")),
     ("claim 'c'", "'target'", "accepted at that moment"),
   ),
+  "resolves is a number": (stream_json(settling_json("append", 5)), ("'resolves'", "a text")),
+  "unknown outcome": (
+    stream_json(settling_json("append", "p", "maybe")), ("'outcome'", "confirmed, contradicted"),
+  ),
+  "resolves without outcome": (
+    stream_json(WAITS, settling_json("append", "p", None)), ("claim 'z'", "'outcome'", "both"),
+  ),
+  "outcome without resolves": (
+    stream_json(WAITS, settling_json("append", None)), ("claim 'z'", "'resolves'", "both"),
+  ),
+  "noop settles": (
+    stream_json(WAITS, settling_json("noop", "p")), ("claim 'z'", "noop settles nothing"),
+  ),
+  "settles what never was": (
+    stream_json(WAITS, settling_json("append", "q")), ("claim 'z'", "'resolves'", "Pending", "'q'"),
+  ),
+  "settles an accepted one": (
+    stream_json(claim_json("p"), settling_json("append", "p")), ("claim 'z'", "in Pending"),
+  ),
+  "settles one twice": (
+    stream_json(WAITS, settling_json("append", "p"), settling_json("append", "p", name="y")),
+    ("claim 'y'", "'resolves'", "in Pending"),
+  ),
+  "settles a later one": (
+    stream_json(settling_json("append", "p"), WAITS), ("claim 'z'", "in Pending"),
+  ),
   "alternative comes later": (
     stream_json(claim_json(gold={"action": "append", "alt_targets": ["b"]}), claim_json("b")),
     ("claim 'a'", "'b'"),
@@ -227,6 +271,17 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path, read):
     with pytest.raises(InputError, match="cannot be read") as caught:
       read(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("outcome", list(OUTCOMES))
+def test_what_a_claim_settles_is_read_and_left_out_where_there_is_none(tmp_path, outcome):
+  path = save(tmp_path / "s.jsonl", stream_json(WAITS, settling_json("append", "p", outcome)))
+  (found,) = read_streams(path)
+  assert (found.claims[1].gold.resolves, found.claims[1].gold.outcome) == ("p", outcome)
+  write_streams(path, [found])
+  first, second = json.loads((tmp_path / "s.jsonl").read_text())["claims"]
+  assert (second["gold"]["resolves"], second["gold"]["outcome"]) == ("p", outcome)
+  assert not {"resolves", "outcome"} & set(first["gold"])
 
 
 def test_lines_are_counted_with_the_empty_ones(tmp_path):

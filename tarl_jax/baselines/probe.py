@@ -17,6 +17,7 @@ from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.losses import LossConfig
 from tarl_jax.training.batches import batch_indices
 from tarl_jax.training.learner import make_learner, predict_all
+from tarl_jax.types import Status
 
 _ACTION_ONLY = LossConfig(target=0.0, reliability=0.0, scope=0.0, relation=0.0, counterfactual=0.0)
 
@@ -61,6 +62,8 @@ def _labels(action: np.ndarray) -> Labels:
     reliability=np.full(number, np.nan, np.float32),
     entry_reliability=np.full((number, 1), np.nan, np.float32),
     weight=np.ones(number, np.float32),
+    resolves=np.ones(number, np.int32),
+    outcome=np.full(number, Status.EMPTY, np.int32),
   )
 
 

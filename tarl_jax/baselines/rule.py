@@ -14,7 +14,7 @@ from tarl_jax.data.lexical import CLAIM_SIGNALS, PAIR_SIGNALS
 from tarl_jax.evaluation.judging import Predictions
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.interaction import INTERACTION_SIGNALS
-from tarl_jax.types import Action
+from tarl_jax.types import Action, Status
 
 _TRUSTED = 0.65  # DATA.md, sharper rule 7
 _CLEARLY_LESS = 0.25
@@ -41,10 +41,22 @@ def similarity(inputs: PolicyInputs) -> np.ndarray:
 
   The mean of the cosine of the sentence vectors and the idf-weighted word overlap.
   """
-  pairs = np.asarray(inputs.pair_signals)
-  close = 0.5 * (_pick(pairs, _PAIR_NAMES, "sentence_cosine") + _pick(pairs, _PAIR_NAMES, "idf_f1"))
+  close = _closeness(inputs)
   positions = np.arange(close.shape[1])
   return np.where(positions < np.asarray(inputs.num_accepted)[:, None], close, -1.0)
+
+
+def _closeness(inputs: PolicyInputs) -> np.ndarray:
+  pairs = np.asarray(inputs.pair_signals)
+  return 0.5 * (_pick(pairs, _PAIR_NAMES, "sentence_cosine") + _pick(pairs, _PAIR_NAMES, "idf_f1"))
+
+
+def _pending_similarity(inputs: PolicyInputs) -> np.ndarray:
+  """The same of each Pending entry."""
+  close = _closeness(inputs)
+  positions = np.arange(close.shape[1])
+  waits = positions >= np.asarray(inputs.num_accepted)[:, None]
+  return np.where(waits & (positions < np.asarray(inputs.num_visible)[:, None]), close, -1.0)
 
 
 def _owners_differ(inputs: PolicyInputs) -> np.ndarray:
@@ -54,19 +66,17 @@ def _owners_differ(inputs: PolicyInputs) -> np.ndarray:
 
 
 def decide_by_rule(inputs: PolicyInputs, thresholds: Thresholds) -> Predictions:
-  """Action and target of every example. Inputs and result have a leading [E]."""
+  """Action and target of every example, and the Pending entry that an append or revise says
+  again and so confirms. Inputs and result have a leading [E]."""
   number, num_visible = inputs.entries.shape[:2]
-  close = np.where(_owners_differ(inputs), -1.0, similarity(inputs))
+  others = _owners_differ(inputs)
+  close = np.where(others, -1.0, similarity(inputs))
   best = close.argmax(1)
   at_best = close[np.arange(number), best]
   pair = np.asarray(inputs.pair_signals)[np.arange(number), best]
   time = np.asarray(inputs.time_signals)[np.arange(number), best]
   related = at_best >= thresholds.related
-  value_differs = _any(
-    pair, _PAIR_NAMES, ("numbers_differ", "dates_differ", "quotes_differ", "polarity_differs")
-  )
-  equal = _any(pair, _PAIR_NAMES, ("text_equal", "content_equal"))
-  same = related & (equal | ((at_best >= thresholds.same) & ~value_differs))
+  same = _same(pair, at_best, thresholds)
   action = _conflict_action(inputs, time, best)
   action = np.where(same, Action.NOOP, action)
   trusted = _trusted(inputs)
@@ -77,12 +87,28 @@ def decide_by_rule(inputs: PolicyInputs, thresholds: Thresholds) -> Predictions:
   empty = _any(claims, CLAIM_SIGNALS, ("question", "filler", "one_off", "hypothetical"))
   action = np.where(empty, Action.NOOP, action)
   grounded = np.where(related & ~empty, best, num_visible)
+  waiting = np.where(others, -1.0, _pending_similarity(inputs))
+  confirmed = _same(np.asarray(inputs.pair_signals), waiting, thresholds)
+  settles = confirmed.any(1) & ((action == Action.APPEND) | (action == Action.REVISE))
+  nearest = np.where(confirmed, waiting, -1.0).argmax(1)
   return Predictions(
     action=action.astype(np.int32),
     position=grounded.astype(np.int32),
     grounded=grounded.astype(np.int32),
     probabilities=None,
+    resolves=np.where(settles, nearest, num_visible).astype(np.int32),
+    outcome=np.where(settles, Status.SUPERSEDED, Status.EMPTY).astype(np.int32),
   )
+
+
+def _same(pair: np.ndarray, close: np.ndarray, thresholds: Thresholds) -> np.ndarray:
+  """bool [...]: the entry states the same fact with the same value; pair signals [..., P]."""
+  value_differs = _any(
+    pair, _PAIR_NAMES, ("numbers_differ", "dates_differ", "quotes_differ", "polarity_differs")
+  )
+  equal = _any(pair, _PAIR_NAMES, ("text_equal", "content_equal"))
+  alike = equal | ((close >= thresholds.same) & ~value_differs)
+  return (close >= thresholds.related) & alike
 
 
 def _trusted(inputs: PolicyInputs) -> np.ndarray:

@@ -210,8 +210,8 @@ class Scene:
     if time is not None and any(1970 + time / (365.25 * _DAY) < year for year in years):
       return None
     if live is None:
-      if which != self._which:
-        return None
+      if which != self._which and not self._pending:
+        return None  # the other text comes once there is something that it contradicts
       relation, reference = Relation.NEW, twin
     else:
       relation = Relation.SAME if which == self._which else Relation.OTHER
@@ -231,6 +231,7 @@ class Scene:
     elif action == Action.APPEND:
       target = None
     key = f"{self._key}/{len(self.drafts)}"
+    resolves, outcome = self._settled(option, time)
     claim = make_claim(
       key,
       self._wording(which, role),
@@ -240,7 +241,9 @@ class Scene:
         target=target,
         temporal=option.relation == Relation.OTHER and RELIABILITY[role] > TRUSTED,
         group=self._pair.group,
-        kind=_kind(option, role),
+        kind="contradicts_pending" if outcome == "contradicted" else _kind(option, role),
+        resolves=resolves,
+        outcome=outcome,
       ),
       people=self._people,
       observed_at=time,
@@ -252,7 +255,21 @@ class Scene:
       self._pending[which] = claim
     if action in (Action.APPEND, Action.REVISE):
       self._live, self._which = claim, which
-      self._pending.pop(which, None)
+    self._pending = {i: other for i, other in self._pending.items() if other.id != resolves}
+
+  def _settled(self, option: _Option, time: int | None) -> tuple[str | None, str | None]:
+    """Id and outcome of the Pending claim that an append or a revise settles, if any.
+
+    One of the same text is confirmed; else the other text is contradicted if it is older.
+    """
+    if option.action not in (Action.APPEND, Action.REVISE):
+      return None, None
+    if option.twin:
+      return option.twin, "confirmed"
+    rival = self._pending.get(1 - option.which)
+    if rival is None or order_of(time, rival.observed_at) != Order.NEWER:
+      return None, None
+    return rival.id, "contradicted"
 
   def _wording(self, which: int, role: str) -> str:
     """The text itself, or now and then the owner's other words for it."""

@@ -15,7 +15,7 @@ from tarl_jax.data.record import SCOPES, Claim
 from tarl_jax.data.sources import ROLES, source_info
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.encoder import TextEncoding
-from tarl_jax.types import Action
+from tarl_jax.types import OUTCOMES, Action, Status
 
 TIME_SIGNALS = (
   "both_known",
@@ -208,6 +208,8 @@ def _labels(moments: Sequence[Moment], num_visible: int) -> Labels:
     reliability=np.full(number, np.nan, np.float32),
     entry_reliability=np.full((number, num_visible), np.nan, np.float32),
     weight=np.zeros(number, np.float32),
+    resolves=np.full(number, num_visible, np.int32),
+    outcome=np.full(number, Status.EMPTY, np.int32),
   )
   for e, moment in enumerate(moments):
     gold = moment.gold
@@ -229,4 +231,7 @@ def _labels(moments: Sequence[Moment], num_visible: int) -> Labels:
       labels.scope[e] = SCOPES.index(gold.scope)
     if gold.reliability is not None:
       labels.reliability[e] = gold.reliability
+    if moment.resolves is not None and gold.outcome is not None:
+      labels.resolves[e] = moment.resolves
+      labels.outcome[e] = OUTCOMES[gold.outcome]
   return labels

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tarl_jax.data import generated_forms as forms
 from tarl_jax.data.generated_cast import Cast, Setting
-from tarl_jax.data.generated_memory import Entry, Slot, is_value
+from tarl_jax.data.generated_memory import Entry, Slot, is_value, with_settling
 from tarl_jax.data.generated_wording import Teller, kind_of
 from tarl_jax.data.label_table import Order, Relation, Step, decide
 from tarl_jax.data.quads import SPLITS, Quad, load_quads
@@ -136,8 +136,6 @@ class _StreamBuilder:
       for _ in range(_TRIES):
         setting = self.cast.propose(slot, item, relation, entry)
         step = setting.step(slot, item, relation)
-        if item in slot.resolved and relation != Relation.SAME and not step.strong:
-          continue  # its Pending twin may or may not be there still
         if decide(step, entry.reliability if entry else None) == action:
           self._tell(slot, step, action, entry, setting)
           return True
@@ -259,7 +257,7 @@ class _StreamBuilder:
       kind = "echo" if self.cast.is_echo(setting.source) else kind
     target = entry.claim_id if entry and action != _APPEND else None
     if step.twin and action == _NOOP and not same:
-      target = slot.pending[step.item]
+      target = slot.pending[step.item].claim_id
     temporal = step.item == "past" or kind == "change_back" or (
       step.relation == Relation.OTHER and step.order != Order.NEWER and action != _NOOP
     )  # fmt: skip
@@ -277,8 +275,8 @@ class _StreamBuilder:
     if action != _REVISE or step.item == "negation" or self.rng.random() > 0.05:
       return None
     beside = [item for item in slot.quad.items if item.startswith("addition")]
-    free = [item for item in beside if item not in slot.pending and item not in slot.resolved
-            and slot.relate(item)[0] == Relation.NEW]  # fmt: skip
+    free = [item for item in beside
+            if item not in slot.pending and slot.relate(item)[0] == Relation.NEW]  # fmt: skip
     return self.rng.choice(free) if free else None
 
   def _add(
@@ -290,6 +288,7 @@ class _StreamBuilder:
     valid_from, valid_until = self.cast.validity(step, observed, entry, text)
     about = slot.quad.subject.replace("{name}", slot.person)
     gold = dataclasses.replace(gold, reliability=setting.source.reliability)
+    gold = with_settling(gold, slot, step.item, observed)
     claim = Claim(
       id=f"c{len(self.claims)}",
       text=text,

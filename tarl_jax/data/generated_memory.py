@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from tarl_jax.data.label_table import Relation
 from tarl_jax.data.quads import SINGLE, Quad
+from tarl_jax.data.record import Gold
 from tarl_jax.types import Action
 
 
 class Entry(NamedTuple):
-  """A live Accepted claim. `wording` is its sentence without any lead-in."""
+  """A claim in Accepted or Pending. `wording` is its sentence without any lead-in."""
 
   claim_id: str
   reliability: float
@@ -35,8 +36,7 @@ class Slot:
   other: str
   first: bool = True
   live: dict[str, Entry] = dataclasses.field(default_factory=dict)
-  pending: dict[str, str] = dataclasses.field(default_factory=dict)  # item -> claim id
-  resolved: set[str] = dataclasses.field(default_factory=set)  # confirmed Pending items
+  pending: dict[str, Entry] = dataclasses.field(default_factory=dict)  # by item, unsettled
   replaced: set[str] = dataclasses.field(default_factory=set)  # items that were live once
   frozen: bool = False  # a composite claim holds its value: it may only be repeated
 
@@ -86,14 +86,30 @@ class Slot:
       return None
     return self.quad.scope == SINGLE
 
+  def settles(self, item: str, time: int | None) -> tuple[str, str] | None:
+    """(item, outcome) of the Pending claim that a trusted claim of `item` settles, if any.
+
+    It confirms the one that says the same. It contradicts one that says otherwise, if that
+    is the only value that waits and is known to be older.
+    """
+    if item in self.pending:
+      return item, "confirmed"
+    waiting = [name for name in self.pending if is_value(name)]
+    if len(waiting) != 1 or not is_value(item) or not self._rival(item, waiting[0]):
+      return None
+    then = self.pending[waiting[0]].time
+    newer = time is not None and then is not None and time > then
+    return (waiting[0], "contradicted") if newer else None
+
   def apply(self, item: str, action: Action, entry: Entry, target: Entry | None) -> None:
     """Takes over one decided claim (`entry` is the claim itself)."""
     if action == Action.DEFER_VERIFY:
-      self.pending[item] = entry.claim_id
+      self.pending[item] = entry
     if action not in (Action.APPEND, Action.REVISE):
       return
-    if self.pending.pop(item, None):
-      self.resolved.add(item)
+    settled = self.settles(item, entry.time)
+    if settled:
+      del self.pending[settled[0]]
     if action == Action.REVISE:
       gone = next(name for name, old in self.live.items() if old == target)
       del self.live[gone]
@@ -104,3 +120,15 @@ class Slot:
 def is_value(item: str) -> bool:
   """Whether an item is a value of the slot, not a sentence beside it."""
   return item in ("fact", "negation") or item.startswith("change")
+
+
+def with_settling(gold: Gold, slot: Slot, item: str, observed: int | None) -> Gold:
+  """Gold with the Pending claim that telling `item` settles, if it does."""
+  settled = slot.settles(item, observed) if gold.action in (Action.APPEND, Action.REVISE) else None
+  if settled is None:
+    return gold
+  waiting, outcome = settled
+  contradicts = outcome == "contradicted" and gold.kind != "composite_change"
+  kind = "contradicts_pending" if contradicts else gold.kind
+  resolves = slot.pending[waiting].claim_id
+  return dataclasses.replace(gold, resolves=resolves, outcome=outcome, kind=kind)

@@ -96,7 +96,7 @@ def kind_of(
     return "pending_repeat"
   if action == Action.REVISE:
     if step.twin:
-      return "pending_confirmed_change"
+      return "confirmed_change"
     if step.item in slot.replaced:
       return "change_back"
     return "stop" if step.item == "negation" else "change"
@@ -114,7 +114,7 @@ def kind_of(
 
 def _append_kind(step: Step, slot: Slot, slots: dict[tuple[str, str], Slot]) -> str:
   if step.twin:
-    return "pending_confirmed"
+    return "confirmed_new"
   if not is_value(step.item):
     return step.item.rstrip("0123456789")
   if any(is_value(item) for item in slot.live) and slot.quad.scope == PLURAL:

@@ -15,7 +15,7 @@ from tarl_jax import ledgers
 from tarl_jax.data.record import Case, Claim, Gold, Stream
 from tarl_jax.errors import InputError
 from tarl_jax.rollout import Step, Transactions, count_refusals, rollout
-from tarl_jax.types import NO_CLAIM, Action, MemoryState
+from tarl_jax.types import NO_CLAIM, OUTCOMES, Action, MemoryState, Status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Moment:
   """One decision. Entries of Accepted come first, then those of Pending, nearest first.
 
   `slots` are the entries' slots in their ledgers; `targets` the visible positions of the
-  right entries (the gold target first, if it is visible). `stream` and `step` say where the
+  right entries (the gold target first, if it is visible), `resolves` that of the Pending
+  entry that gold settles (None: nothing, or out of sight). `stream` and `step` say where the
   moment comes from; -1 for a case.
   """
 
@@ -44,6 +45,7 @@ class Moment:
   targets: tuple[int, ...]
   stream: int = -1
   step: int = -1
+  resolves: int | None = None
 
 
 def gold_transactions(stream: Stream, length: int) -> Transactions:
@@ -55,6 +57,8 @@ def gold_transactions(stream: Stream, length: int) -> Transactions:
   position = {claim.id: i for i, claim in enumerate(stream.claims)}
   action = np.full(length, Action.NOOP, np.int32)
   target = np.full(length, NO_CLAIM, np.int32)
+  resolves = np.full(length, NO_CLAIM, np.int32)
+  outcome = np.full(length, Status.EMPTY, np.int32)
   for i, claim in enumerate(stream.claims):
     if claim.gold is None:
       raise InputError(
@@ -64,8 +68,16 @@ def gold_transactions(stream: Stream, length: int) -> Transactions:
     action[i] = claim.gold.action
     if claim.gold.target is not None:
       target[i] = position[claim.gold.target]
-  claim_id = np.arange(length, dtype=np.int32)
-  return Transactions(action=action, target=target, claim_id=claim_id)
+    if claim.gold.resolves is not None and claim.gold.outcome is not None:
+      resolves[i] = position[claim.gold.resolves]
+      outcome[i] = OUTCOMES[claim.gold.outcome]
+  return Transactions(
+    action=action,
+    target=target,
+    claim_id=np.arange(length, dtype=np.int32),
+    resolves=resolves,
+    outcome=outcome,
+  )
 
 
 def initial_state(capacities: Capacities, num_claims: int) -> MemoryState:
@@ -76,7 +88,7 @@ def initial_state(capacities: Capacities, num_claims: int) -> MemoryState:
 @jax.jit
 def _gold_rollout(state: MemoryState, transactions: Transactions) -> tuple[Step, dict]:
   _, steps = rollout(state, transactions)
-  return steps, count_refusals(steps.info)
+  return steps, count_refusals(steps)
 
 
 def padded_length(streams: Sequence[Stream]) -> int:
@@ -174,6 +186,7 @@ def _look(
     targets=tuple(visible[name] for name in names if name in visible),
     stream=index,
     step=step,
+    resolves=visible.get(gold.resolves) if gold and gold.resolves else None,
   )
 
 

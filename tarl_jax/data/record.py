@@ -12,7 +12,7 @@ from typing import Any
 
 from tarl_jax.data.jsonl import Fields, read_jsonl, to_iso
 from tarl_jax.errors import InputError
-from tarl_jax.types import ACTION_LABELS, Action
+from tarl_jax.types import ACTION_LABELS, OUTCOMES, Action
 
 PROVENANCES = ("annotated", "derived", "constructed")
 SCOPES = ("present", "past", "bounded", "none")
@@ -24,7 +24,10 @@ class Gold:
 
   `target` is the claim the action is about: the entry a revise replaces or a
   reject_conflict protects, the duplicate a noop repeats, the entry a defer_verify is
-  about. `alt_targets` are further right answers. `reliability` is the true reliability of
+  about. `alt_targets` are further right answers. `resolves` is the claim in Pending that
+  this append or revise settles in the same step, and `outcome` one of OUTCOMES:
+  "confirmed" where it says the same, "contradicted" where a trusted claim that is not older
+  says otherwise. `reliability` is the true reliability of
   the claim's source, which the policy never sees. `scope` is one of SCOPES ("none" for a
   text that states nothing). `kind` names the pattern for tables.
   """
@@ -38,6 +41,8 @@ class Gold:
   reliability: float | None = None
   scope: str | None = None
   kind: str = ""
+  resolves: str | None = None
+  outcome: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +116,8 @@ def _parse_gold(fields: Fields) -> Gold:
     reliability=fields.share("reliability"),
     scope=scope,
     kind=fields.text("kind", ""),
+    resolves=fields.optional_text("resolves"),
+    outcome=fields.one_of("outcome", tuple(OUTCOMES)) if fields.has("outcome") else None,
   )
 
 
@@ -165,10 +172,12 @@ def read_streams(path: str | pathlib.Path) -> list[Stream]:
 
 
 def check_executable(stream: Stream, where: str = "") -> None:
-  """Stops where a gold transaction has no live target, or an id occurs twice."""
+  """Stops where a gold transaction has no live target, settles what does not wait in
+  Pending, or an id occurs twice."""
   where = where or f"stream {stream.stream_id}"
   seen: set[str] = set()
   accepted: set[str] = set()
+  pending: set[str] = set()
   for claim in stream.claims:
     place = f"{where}, claim '{claim.id}'"
     if claim.id in seen:
@@ -190,6 +199,27 @@ def check_executable(stream: Stream, where: str = "") -> None:
       accepted.remove(gold.target)
     if gold.action in (Action.APPEND, Action.REVISE):
       accepted.add(claim.id)
+    _check_settling(gold, pending, place)
+    if gold.resolves is not None:
+      pending.remove(gold.resolves)
+    if gold.action == Action.DEFER_VERIFY:
+      pending.add(claim.id)
+
+
+def _check_settling(gold: Gold, pending: set[str], place: str) -> None:
+  if (gold.resolves is None) != (gold.outcome is None):
+    raise InputError(f"{place}, fields 'resolves' and 'outcome': give both or neither.")
+  if gold.resolves is None:
+    return
+  if gold.action not in (Action.APPEND, Action.REVISE):
+    raise InputError(
+      f"{place}, field 'resolves': {gold.action.label} settles nothing; only append and revise do."
+    )
+  if gold.resolves not in pending:
+    raise InputError(
+      f"{place}, field 'resolves': needs a claim that waits in Pending at that moment, found "
+      f"{gold.resolves!r}."
+    )
 
 
 def write_streams(path: str | pathlib.Path, streams: Iterable[Stream]) -> None:

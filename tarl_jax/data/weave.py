@@ -133,6 +133,7 @@ def finish_stream(stream_id: str, person: Person, drafts: Sequence[Draft]) -> St
       gold,
       target=None if gold.target is None else names[gold.target],
       alt_targets=tuple(names[target] for target in gold.alt_targets),
+      resolves=None if gold.resolves is None else names[gold.resolves],
     )
     claims.append(dataclasses.replace(draft.claim, id=names[draft.claim.id], gold=gold))
   stream = Stream(

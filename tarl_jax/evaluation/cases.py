@@ -15,7 +15,7 @@ from tarl_jax.evaluation.policies import best_seed, load_same_encoder, predict
 from tarl_jax.models.interaction import interaction_signals
 from tarl_jax.models.policy import Decision
 from tarl_jax.training.workdir import read_stamp
-from tarl_jax.types import Action
+from tarl_jax.types import OUTCOMES, Action
 
 _NEEDS_TARGET = (Action.REVISE, Action.REJECT_CONFLICT)
 
@@ -29,8 +29,10 @@ def decide_cases(workdir: pathlib.Path, path: pathlib.Path) -> list[dict[str, An
 
   Returns:
     One dict a case: id, kind, expected_action, action, expected_target, target (indices
-    into `accepted`, None for none), correct (None where nothing is expected), probability of
-    the action, margin (trust in the candidate less trust in what it is about), debatable.
+    into `accepted`, None for none), resolves (text of the pending entry that the claim
+    settles, None for none), outcome ("confirmed" or "contradicted", None for none), correct
+    (None where nothing is expected; of action and target), probability of the action, margin
+    (trust in the candidate less trust in what it is about), debatable.
 
   Raises:
     InputError: for an unusable case file (naming line and field) or workdir.
@@ -60,6 +62,8 @@ def decide_cases(workdir: pathlib.Path, path: pathlib.Path) -> list[dict[str, An
 def _answer(case: Case, moment: Moment, decision: Decision) -> dict[str, Any]:
   action, position = Action(int(decision.action)), int(decision.position)
   target = moment.slots[position] if position < moment.num_accepted else None
+  settles = int(decision.resolves) < len(moment.entries)
+  outcomes = [name for name, status in OUTCOMES.items() if status == int(decision.outcome)]
   expected = case.expected_action
   return {
     "id": case.id,
@@ -68,6 +72,8 @@ def _answer(case: Case, moment: Moment, decision: Decision) -> dict[str, Any]:
     "action": action.label,
     "expected_target": case.expected_target,
     "target": target,
+    "resolves": moment.entries[int(decision.resolves)].text if settles else None,
+    "outcome": outcomes[0] if settles else None,
     "correct": None if expected is None else is_correct(case, action, target),
     "probability": round(float(decision.probabilities[action]), 4),
     "margin": round(float(decision.margin), 4),

@@ -73,6 +73,8 @@ def _policies(workdir: pathlib.Path, stamp: Stamp, test: Split) -> list[Predicti
         position=decision.position,
         grounded=output.log_alpha.argmax(-1),
         probabilities=decision.probabilities,
+        resolves=decision.resolves,
+        outcome=decision.outcome,
       )
     )
   return predictions

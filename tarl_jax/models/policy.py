@@ -18,7 +18,7 @@ import numpy as np
 from flax import nnx
 
 from tarl_jax.inputs import PolicyInputs, accepted_entries, valid_entries
-from tarl_jax.types import NUM_ACTIONS, Action, Array
+from tarl_jax.types import NUM_ACTIONS, Action, Array, Status
 
 Params = dict[str, Any]
 NUM_SCOPES = 4
@@ -236,13 +236,17 @@ class Decision(NamedTuple):
   position: Array  # int32 [], visible position of the target, V for none
   probabilities: Array  # float32 [A]
   margin: Array  # float32 [], rho
+  resolves: Array  # int32 [], visible position of the Pending entry it settles, V for none
+  outcome: Array  # int32 [], the Status that one gets, EMPTY where none
 
 
 def decide(output: PolicyOutput, num_accepted: jax.Array, temperature: jax.Array) -> Decision:
   """The most probable action and its target (SPEC 4). Unbatched.
 
   `revise` and `reject_conflict` bind to the most probable Accepted entry, `defer_verify` to
-  the most probable of Accepted and none; the others have none.
+  the most probable of Accepted and none; the others have none. `append` and `revise` also
+  settle the Pending entry that is most probably related to the claim, if it more probably
+  is than not: confirmed where the same value is more probable, else contradicted.
 
   Args:
     output: of the policy.
@@ -258,9 +262,29 @@ def decide(output: PolicyOutput, num_accepted: jax.Array, temperature: jax.Array
   about = jnp.where(accepted[nearest] > output.log_alpha[-1], nearest, none)
   binds = (action == Action.REVISE) | (action == Action.REJECT_CONFLICT)
   position = jnp.where(binds, nearest, jnp.where(action == Action.DEFER_VERIFY, about, none))
+  settles = (action == Action.APPEND) | (action == Action.REVISE)
+  waiting, status = _most_related_pending(output, num_accepted)
+  resolves = jnp.where(settles, waiting, none)
   return Decision(
     action=action,
     position=position,
     probabilities=jax.nn.softmax(action_logits),
     margin=output.margin,
+    resolves=resolves,
+    outcome=jnp.where(resolves < none, status, int(Status.EMPTY)),
   )
+
+
+def _most_related_pending(
+  output: PolicyOutput, num_accepted: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """(position, status) of the Pending entry to settle, int32 []; position V where none is."""
+  none = output.log_alpha.shape[0] - 1
+  positions = jnp.arange(none, dtype=jnp.int32)
+  pending = (positions >= num_accepted) & (output.log_alpha[:-1] > -jnp.inf)  # and in sight
+  _, same, other = jax.nn.softmax(output.relation_logits).T
+  related = jnp.where(pending, same + other, 0.0)
+  best = jnp.argmax(related).astype(jnp.int32)
+  confirmed = same[best] >= other[best]
+  status = jnp.where(confirmed, int(Status.SUPERSEDED), int(Status.REJECTED))
+  return jnp.where(related[best] > 0.5, best, none), status
