@@ -1,8 +1,7 @@
-"""The candidate-only probe: the policy trained without memory, source or time.
+"""Probes: the policy trained on a part of its inputs, such as the candidate's text alone.
 
-It measures leakage: what it can tell, the candidate's text gives away. Architecture,
-optimizer and batches are the policy's own; only the inputs are hidden and only the action
-is taught.
+They measure leakage: what a probe can tell, that part gives away. Architecture, optimizer
+and batches are the policy's own; only the inputs are hidden and only the action is taught.
 """
 
 import dataclasses
@@ -52,15 +51,15 @@ def hide_memory(
   )
 
 
-def _labels(action: np.ndarray) -> Labels:
+def _labels(action: np.ndarray, num_visible: int) -> Labels:
   number = len(action)
   return Labels(
     action=action,
-    target=np.ones(number, np.int32),
-    targets=np.ones((number, 2), bool),
+    target=np.full(number, num_visible, np.int32),
+    targets=np.ones((number, num_visible + 1), bool),
     scope=np.full(number, -1, np.int32),
     reliability=np.full(number, np.nan, np.float32),
-    entry_reliability=np.full((number, 1), np.nan, np.float32),
+    entry_reliability=np.full((number, num_visible), np.nan, np.float32),
     weight=np.ones(number, np.float32),
     resolves=np.ones(number, np.int32),
     outcome=np.full(number, Status.EMPTY, np.int32),
@@ -75,19 +74,19 @@ def probe(
   Args:
     config: the run's settings.
     seed: of parameters and batches.
-    train: from `hide_memory`, leading [E].
+    train: what the probe may see, e.g. from `hide_memory`; leading [E].
     action: int32 [E], gold actions of `train`.
-    test: from `hide_memory`, leading [E'].
+    test: the same of the test examples, leading [E'].
 
   Returns:
-    Predictions without any target: the probe sees no entry to point at.
+    Predictions without any target: a probe is taught no target.
   """
   steps = config.probe_steps
   opt = dataclasses.replace(config.opt, steps=steps)
   sizes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), train)
   learner = make_learner(sizes, dataclasses.replace(config, opt=opt, loss=_ACTION_ONLY))
   state = learner.init(jax.random.key(seed))
-  data = jax.tree.map(jnp.asarray, (train, _labels(action)))
+  data = jax.tree.map(jnp.asarray, (train, _labels(action, train.entries.shape[1])))
   for step in range(steps):
     rows = batch_indices(seed, step, len(action), opt.batch_size)
     state, _ = learner.step(state, *data, jnp.asarray(rows))

@@ -1,0 +1,174 @@
+"""The build's command: datasheet, plots, exit codes, and that no source text gets out."""
+
+import collections
+import dataclasses
+import hashlib
+
+import pytest
+
+from tarl_jax.data import __main__ as command
+from tarl_jax.data import audits, settings
+from tarl_jax.data.datasheet import Build, describe, ledger_sizes, write_datasheet
+from tarl_jax.data.generated import generate
+from tarl_jax.data.record import Claim, Gold, Stream
+from tarl_jax.data.release_files import ReleaseFiles
+from tarl_jax.data.settings import SPLITS
+from tarl_jax.types import Action
+
+PLOTS = ("classes.png", "stream_lengths.png", "ledger_sizes.png")
+
+
+def small_streams(source):
+  """Eight people: a fact, a change of it, something deferred and something rejected."""
+  found = []
+  for person in range(8):
+    name = f"Zed{source}{person}"
+
+    def gold(action, target, kind, trust=0.9, name=name):
+      return Gold(action, target, kind=kind, reliability=trust, group=name, provenance="derived")
+
+    texts = [f"{name} {word} the quixotic mill" for word in ("owns", "sold", "wants", "burnt")]
+    golds = (
+      gold(Action.APPEND, None, "new"),
+      gold(Action.REVISE, "0", "change"),
+      gold(Action.DEFER_VERIFY, None, "untrusted_new", 0.3),
+      gold(Action.REJECT_CONFLICT, "1", "outdated"),
+      gold(Action.NOOP, "1", "repeat"),
+    )
+    claims = tuple(
+      Claim(f"{i}", text, "user", observed_at=(0, 100, 101, 50, 102)[i], gold=one)
+      for i, (text, one) in enumerate(zip([*texts, texts[1]], golds))
+    )
+    found.append(Stream(f"{source}:{person}", source, claims, name))
+  return found
+
+
+@pytest.fixture(scope="module")
+def build():
+  loaded = {name: small_streams(name) for name in ("locomo", "halumem")}
+  real = [s for found in loaded.values() for s in found]
+  generated = [s for name in SPLITS for s in generate(1, 2, 12, name)]
+  duplicates = settings.find_duplicates([*real, *generated])
+  built = command.make_settings(real, [], generated, duplicates)
+  probes = {name: {"in-domain": 0.5, "counterfactual": 0.1} for name in audits.MAX_PROBE_F1}
+  return Build(
+    streams={**loaded, "generated": generated},
+    skips={"locomo: odd record": 7},
+    settings=built,
+    probes=probes,
+    audits=command.run_audits(real, built, probes, duplicates),
+    digest=command.digest_of(built),
+  )
+
+
+def test_the_datasheet_counts_and_quotes_nothing(build):
+  text = describe(build)
+  for expected in (
+    "| halumem | HaluMem (MemTensor/HaluMem), dialogues | CC BY-NC-ND 4.0 | 8 | 8 | 40 |",
+    "| longmemeval | LongMemEval (xiaowu0162/LongMemEval) | MIT | missing: no file given | 0 | 0 |",
+    "| locomo: odd record | 7 |",
+    "| locomo | 5 / 5 / 5 | 1 / 1 / 1 | 1 / 1 / 1 | 2 / 2 / 2 |",
+    "| source-only | 0.500 | 0.100 |",
+    "| size of the real sources | FAILED | 80 one-step examples from 16 streams;",
+    "| locomo | test | derived | 2 | 2 | 2 | 2 | 2 | 10 |",
+    f"Digest of the examples: {build.digest}",
+  ):
+    assert expected in text, expected
+  assert "quixotic" not in text and "Zed" not in text
+  for streams in build.streams.values():
+    for stream in streams:
+      assert stream.person not in text and stream.stream_id not in text
+      assert not [claim for claim in stream.claims if claim.text in text]
+
+
+def test_the_files_are_equal_to_the_byte_when_written_again(build, tmp_path):
+  digests = []
+  for name in ("one", "two"):
+    (tmp_path / name).mkdir()
+    write_datasheet(tmp_path / name, build)
+    found = sorted((tmp_path / name).iterdir())
+    assert {path.name for path in found} == {"datasheet.md", *PLOTS}
+    digests.append([hashlib.sha256(path.read_bytes()).hexdigest() for path in found])
+  assert digests[0] == digests[1]
+
+
+def test_ledger_sizes_follow_gold():
+  assert ledger_sizes(small_streams("x")[0]) == (1, 1, 2)
+
+
+def test_the_digest_sees_a_claim_a_split_and_a_step(build):
+  first = build.settings["in-domain"]
+  parts = first["train"]
+  stream = parts[0].stream
+  claim = dataclasses.replace(stream.claims[0], text="other")
+  edited = dataclasses.replace(stream, claims=(claim, *stream.claims[1:]))
+  variants = (
+    {**first, "train": [parts[0]._replace(stream=edited), *parts[1:]]},
+    {**first, "train": [parts[0]._replace(steps=(0,)), *parts[1:]]},
+    {**first, "train": parts[1:], "val": [parts[0], *first["val"]]},
+  )
+  digests = {command.digest_of({"in-domain": variant}) for variant in (first, *variants)}
+  assert len(digests) == 4
+  assert command.digest_of({"in-domain": dict(first)}) in digests
+
+
+@pytest.fixture
+def stand_ins(monkeypatch, build):
+  """No files, no training: the command's own order of things alone."""
+  files = ReleaseFiles(unknown=())
+  monkeypatch.setattr(command, "find_release_files", lambda folder: files)
+  loaded = {name: list(build.streams[name]) for name in ("locomo", "halumem")}
+  monkeypatch.setattr(
+    command, "load_release", lambda files: (dict(loaded), collections.Counter({"locomo: odd": 1}))
+  )
+  monkeypatch.setattr(command, "GENERATED", tuple((name, 2) for name in SPLITS))
+  monkeypatch.setattr(command, "probe_scores", lambda *_: dict(build.probes))
+  return monkeypatch
+
+
+def run(folder):
+  return command.main([f"--data_dir={folder}", f"--out={folder / 'out'}"])
+
+
+def test_a_build_with_a_failed_audit_exits_1_and_says_which(stand_ins, tmp_path, capsys):
+  assert run(tmp_path) == 1
+  out = capsys.readouterr().out
+  assert "FAILED  size of the real sources" in out and "passed  in-domain: no dup" in out
+  assert "longmemeval: missing" in out and "digest of the examples" in out
+  assert "seconds, at most" in out and "quixotic" not in out
+  first = (tmp_path / "out" / "datasheet.md").read_bytes()
+  assert run(tmp_path) == 1
+  assert (tmp_path / "out" / "datasheet.md").read_bytes() == first
+
+
+def test_a_build_whose_audits_pass_exits_0(stand_ins, tmp_path):
+  stand_ins.setattr(audits, "MIN_EXAMPLES", 80)
+  stand_ins.setattr(audits, "MIN_STREAMS", 16)
+  assert run(tmp_path) == 0
+  stand_ins.setattr(
+    command, "probe_scores", lambda *_: {"source-only": {"in-domain": 0, "counterfactual": 0.4}}
+  )
+  assert run(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+  "arguments",
+  [[], ["--data_dir=x"], ["--out=y"], ["--data_dir=x", "--out=y", "--encoder=llama"], ["z"]],
+)
+def test_a_bad_command_line_exits_2_with_one_sentence(arguments, capsys):
+  assert command.main(arguments) == 2
+  error = capsys.readouterr().err
+  assert error.startswith("tarl_jax.data: the command line") and error.count("\n") == 1
+
+
+def test_bad_folders_exit_2_with_one_sentence(stand_ins, tmp_path, capsys):
+  (tmp_path / "file").write_text("x")
+  assert command.main([f"--data_dir={tmp_path}", f"--out={tmp_path / 'file'}"]) == 2
+  assert "cannot be made" in capsys.readouterr().err
+  stand_ins.undo()
+  assert run(tmp_path) == 2
+  error = capsys.readouterr().err
+  assert "holds no release file" in error and error.count("\n") == 1
+  (tmp_path / "cut.jsonl").write_text('{"uuid": "u", "sessions": []}\n{"uuid": ')
+  assert run(tmp_path) == 2
+  assert "cut.jsonl, line 2" in capsys.readouterr().err
