@@ -19,6 +19,9 @@ from tarl_jax.errors import InputError
 from tarl_jax.losses import COUNTERFACTUAL_FORMS, LossConfig
 from tarl_jax.models.policy import ModelConfig
 
+SETTINGS = ("in-domain", "cross-source", "temporal", "counterfactual", "sequential")
+RELEASE_FIELDS = ("halumem", "halumem_stages", "locomo", "longmemeval", "factconsolidation")
+
 
 @dataclasses.dataclass(frozen=True)
 class GeneratedConfig:
@@ -36,12 +39,21 @@ class GeneratedConfig:
 
 @dataclasses.dataclass(frozen=True)
 class DataConfig:
-  """Where claims come from. Paths are files of the user's own, as downloaded."""
+  """Where claims come from. Paths are files of the user's own, as downloaded.
+
+  `setting` divides the files' streams (`data/settings.py`); the generated source has splits of
+  its own, which are added to those of any setting.
+  """
 
   halumem: tuple[str, ...] = ()  # release files, one user or many a file
+  halumem_stages: tuple[str, ...] = ()  # its construction stages
   locomo: tuple[str, ...] = ()  # locomo10.json
+  longmemeval: tuple[str, ...] = ()  # oracle and S files
+  factconsolidation: tuple[str, ...] = ()  # Conflict_Resolution.json
   streams: tuple[str, ...] = ()  # JSONL of the common record, see data/record.py
   generated: GeneratedConfig = GeneratedConfig()
+  setting: str = "in-domain"  # one of SETTINGS
+  held_out: str = ""  # the source that "cross-source" tests on
   capacities: Capacities = Capacities()
   num_visible: int = 16
   cache_dir: str = ".cache/embeddings"  # "" for no cache
@@ -119,11 +131,18 @@ def make_config(values: Mapping[str, Any]) -> Config:
   """
   config = _build(Config, values, "config")
   data = config.data
-  has_source = data.halumem or data.locomo or data.streams or data.generated.train_streams
+  paths = [getattr(data, name) for name in (*RELEASE_FIELDS, "streams")]
+  has_source = any(paths) or data.generated.train_streams
   numbers = {name: functools.reduce(getattr, name.split("."), config) for name in _AT_LEAST}
   positive = {name: functools.reduce(getattr, name.split("."), config) for name in _POSITIVE}
   checks = (
     (has_source, "data", "names no source; set data.halumem, data.locomo or data.generated"),
+    (data.setting in SETTINGS, "data.setting", "must be one of " + ", ".join(SETTINGS)),
+    (
+      bool(data.held_out) == (data.setting == "cross-source"),
+      "data.held_out",
+      "names the source to test on in the setting cross-source, and is empty in the others",
+    ),
     *((numbers[name] >= low, name, f"must be at least {low}") for name, low in _AT_LEAST.items()),
     *((number > 0, name, "must be positive") for name, number in positive.items()),
     (0 <= config.model.dropout < 1, "model.dropout", "must be at least 0 and under 1"),
@@ -194,7 +213,7 @@ def fingerprint(config: Config, *digests: str) -> str:
   the paths hold.
   """
   settings = to_dict(config)
-  for name in ("halumem", "locomo", "streams", "cache_dir"):
+  for name in (*RELEASE_FIELDS, "streams", "cache_dir"):
     del settings["data"][name]
   del settings["encoder"]["weights"]
   content = json.dumps([settings, *digests], sort_keys=True)

@@ -9,12 +9,13 @@ import typing
 import pytest
 from smoke_runs import ROOT, load_config
 
-from tarl_jax.config import Config, fingerprint, make_config, to_dict
+from tarl_jax.config import RELEASE_FIELDS, Config, fingerprint, make_config, to_dict
 from tarl_jax.errors import InputError
 
 CONFIGS = sorted((ROOT / "configs").glob("*.py"))
 # What a moved file or folder changes; none of it makes another run.
-PATHS = {"data.halumem", "data.locomo", "data.streams", "data.cache_dir", "encoder.weights"}
+PATHS = {f"data.{name}" for name in (*RELEASE_FIELDS, "streams", "cache_dir")} | {"encoder.weights"}
+OF_CROSS_SOURCE = "data.held_out"  # only with the setting cross-source
 
 
 def defaults() -> dict:
@@ -72,7 +73,7 @@ def other_value(hint, value):
   if isinstance(hint, types.GenericAlias):
     return (*value, 7 if hint.__args__[0] is int else "x")
   if hint is str:
-    return "gold_slot" if value == "action_slot" else value + "x"
+    return {"action_slot": "gold_slot", "in-domain": "temporal"}.get(value, value + "x")
   return not value if hint is bool else value + 1 if hint is int else value / 2 + 0.137
 
 
@@ -143,6 +144,7 @@ BAD = [
   ("seeds", (-1,)),
   ("seeds", (2**31,)),
   ("loss.counterfactual_form", "magic"),
+  ("data.setting", "magic"),
 ]
 
 
@@ -159,13 +161,26 @@ def test_negative_ledger_weights_and_no_source():
     make_config({})
 
 
-@pytest.mark.parametrize("name", leaves())
+@pytest.mark.parametrize("name", sorted(set(leaves()) - {OF_CROSS_SOURCE}))
 def test_the_fingerprint_changes_with_all_but_paths(name):
   config = make_config(defaults())
   value = other_value(leaves()[name], setting(config, name))
   other = make_config(changed(name, value))
   assert setting(other, name) == value
   assert (fingerprint(other, "d") == fingerprint(config, "d")) == (name in PATHS)
+
+
+def test_a_held_out_source_belongs_to_cross_source():
+  values = changed("data.setting", "cross-source")
+  with pytest.raises(InputError, match=r"config\.data\.held_out names the source"):
+    make_config(values)
+  with pytest.raises(InputError, match=r"config\.data\.held_out names the source"):
+    make_config(changed(OF_CROSS_SOURCE, "locomo"))
+  prints = set()
+  for source in ("locomo", "halumem"):
+    values["data"]["held_out"] = source
+    prints.add(fingerprint(make_config(values)))
+  assert len(prints) == 2
 
 
 def test_the_fingerprint_changes_with_every_digest_and_their_order():

@@ -24,7 +24,7 @@ def sources() -> dataset.Sources:
 
 def test_known_and_new_facts_are_told_apart(sources):
   by_source = {
-    name: [stream for stream in sources.splits["test"] if stream.source == name]
+    name: [part.stream for part in sources.splits["test"] if part.stream.source == name]
     for name in ("generated", "generated, new facts")
   }
   assert [len(streams) for streams in by_source.values()] == [3, 3]
@@ -38,7 +38,7 @@ def split_of_group(group: str) -> str:
 
 
 def test_no_person_is_on_two_sides(sources):
-  people = {name: {stream.person for stream in streams} for name, streams in sources.splits.items()}
+  people = {name: {part.stream.person for part in parts} for name, parts in sources.splits.items()}
   assert not people["train"] & people["test"]
   assert not people["train"] & people["val"]
   assert not people["val"] & people["test"]
@@ -52,7 +52,7 @@ def test_the_digest_sees_one_changed_claim(sources):
 
 
 def test_the_vocabulary_comes_back_and_damage_is_seen(tmp_path, sources):
-  idf = dataset.fit_vocabulary(sources.splits["train"])
+  idf = dataset.fit_vocabulary(c for part in sources.splits["train"] for c in part.examples)
   path = tmp_path / "vocabulary.json"
   dataset.save_vocabulary(path, idf)
   assert dataset.read_vocabulary(path) == idf

@@ -26,7 +26,8 @@ def split_of(*streams) -> Split:
   texts = texts_of(*streams)
   moments = stream_moments(streams, texts.vectors(), CAPACITIES, V)
   inputs, labels = featurize(moments, texts, V, rows_of_pairs)
-  return Split(streams=list(streams), moments=moments, inputs=inputs, labels=labels)
+  counts = np.ones(len(moments), bool)
+  return Split(list(streams), moments, counts, inputs, labels)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,9 @@ def test_every_source_is_loaded_with_its_skips(monkeypatch, tmp_path):
     release_files, "load_locomo", lambda path: ([stream("locomo")], collections.Counter(odd=1))
   )
   monkeypatch.setattr(release_files, "by_subject", lambda streams: [*streams, stream("short")])
-  monkeypatch.setattr(release_files, "with_scenes", lambda streams: [*streams, stream("scene")])
+  monkeypatch.setattr(
+    release_files, "with_scenes", lambda streams, max_pairs: [*streams, stream("scene")]
+  )
   files = ReleaseFiles(*[(tmp_path,)] * 5)
   loaded, skips = load_release(files._replace(locomo=(tmp_path, tmp_path)))
   assert {name: len(found) for name, found in loaded.items()} == {

@@ -1,7 +1,7 @@
 """From a run's settings to arrays: load, split, encode, roll out, featurize.
 
-Owns the order of these steps and nothing else. The idf table is fitted on training texts
-alone; every split is then featurized with it.
+Owns the order of these steps and nothing else; `settings.py` divides, the converters read.
+The idf table is fitted on training texts alone; every split is then featurized with it.
 """
 
 import collections
@@ -12,33 +12,44 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from tarl_jax.config import Config, DataConfig, EncoderConfig, GeneratedConfig
-from tarl_jax.data import lexical
+from tarl_jax.config import RELEASE_FIELDS, Config, DataConfig, EncoderConfig, GeneratedConfig
+from tarl_jax.data import lexical, settings
 from tarl_jax.data.examples import Texts, featurize
 from tarl_jax.data.generated import generate
-from tarl_jax.data.halumem import load_halumem
-from tarl_jax.data.locomo import load_locomo
 from tarl_jax.data.moments import Moment, stream_moments
-from tarl_jax.data.record import Stream, read_streams
-from tarl_jax.data.splits import split_streams
+from tarl_jax.data.record import Claim, Stream, read_streams
+from tarl_jax.data.release_files import WHOLE, ReleaseFiles, load_release
+from tarl_jax.data.settings import SPLITS, Part, Parts
 from tarl_jax.errors import InputError
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.cache import encode_cached
 from tarl_jax.models.encoder import Encoder, make_encoder
 from tarl_jax.models.interaction import interaction_signals
 
-SPLITS = ("train", "val", "test")
-
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """Streams, their moments in order, and the arrays of the moments, leading axis [E]."""
+  """Streams, their moments in order, and the arrays of the moments, leading axis [E].
+
+  Every step of every stream is there, since the memory is rolled out over all of them;
+  `counts` (bool [E]) says which are examples of the split.
+  """
 
   streams: list[Stream]
   moments: list[Moment]
+  counts: np.ndarray
+  inputs: PolicyInputs
+  labels: Labels
+
+
+class Examples(NamedTuple):
+  """The arrays of some examples, leading axis [E]."""
+
   inputs: PolicyInputs
   labels: Labels
 
@@ -47,7 +58,7 @@ class Split:
 class Sources:
   """Streams by split, what the converters skipped by reason, and a digest of it all."""
 
-  splits: Mapping[str, list[Stream]]
+  splits: Mapping[str, list[Part]]
   skips: collections.Counter[str]
   digest: str
 
@@ -58,42 +69,50 @@ def load_sources(config: DataConfig) -> Sources:
   Raises:
     InputError: for a path that matches no file, or an unreadable file.
   """
-  splits: dict[str, list[Stream]] = {name: [] for name in SPLITS}
-  skips: collections.Counter[str] = collections.Counter()
-  given: list[Stream] = []
-  if config.halumem:
-    streams, skipped = load_halumem(_expand(config.halumem, "data.halumem"))
-    given += streams
-    skips.update({f"halumem: {reason}": number for reason, number in skipped.items()})
-  for path in _expand(config.locomo, "data.locomo"):
-    streams, skipped = load_locomo(path)
-    given += streams
-    skips.update({f"locomo: {reason}": number for reason, number in skipped.items()})
-  for path in _expand(config.streams, "data.streams"):
-    given += read_streams(path)
-  if given:
-    for name, part in split_streams(given).items():
-      splits[name] += part
-  for name, streams in _generated(config.generated).items():
-    splits[name] += streams
+  files = {name: tuple(_expand(getattr(config, name), f"data.{name}")) for name in RELEASE_FIELDS}
+  loaded, skips = load_release(ReleaseFiles(**files))
+  given = [
+    stream for path in _expand(config.streams, "data.streams") for stream in read_streams(path)
+  ]
+  splits: Parts = {name: [] for name in SPLITS}
+  if loaded or given:
+    splits = _divide(config, loaded, given)
+  for name, parts in _generated(config.generated).items():
+    splits[name] = splits[name] + parts
   for name in SPLITS:
     if not splits[name]:
       raise InputError(f"config.data gives no stream for the {name} split; add people or sources.")
   return Sources(splits=splits, skips=skips, digest=_digest(splits))
 
 
-def _generated(config: GeneratedConfig) -> dict[str, list[Stream]]:
+def _divide(config: DataConfig, loaded: Mapping[str, list[Stream]], given: list[Stream]) -> Parts:
+  """The streams in the run's setting; FactConsolidation is whole in "sequential" alone."""
+  left_out = "factconsolidation" if config.setting == "sequential" else WHOLE
+  released = [s for name, streams in loaded.items() if name != left_out for s in streams]
+  streams = [*released, *given]
+  if config.setting == "cross-source":
+    return settings.cross_source(streams, config.held_out)
+  divide = {
+    "in-domain": settings.in_domain,
+    "temporal": settings.temporal,
+    "counterfactual": settings.counterfactual,
+    "sequential": settings.sequential,
+  }
+  return divide[config.setting](streams)
+
+
+def _generated(config: GeneratedConfig) -> Parts:
   """Generated streams by split. Validation and test have two parts, told apart by `source`:
   new people, sources and forms with the facts of training, and the same with new facts."""
-  splits: dict[str, list[Stream]] = {name: [] for name in SPLITS}
+  splits: Parts = {name: [] for name in SPLITS}
   seed, claims = config.seed, config.claims
   if config.train_streams:
-    splits["train"] = generate(seed, config.train_streams, claims, "train")
+    splits["train"] = [Part(s) for s in generate(seed, config.train_streams, claims, "train")]
   for name, number in (("val", config.val_streams), ("test", config.test_streams)):
     if number:
       for source, facts in (("generated", "train"), ("generated, new facts", name)):
         streams = generate(seed, number, claims, name, facts)
-        splits[name] += [dataclasses.replace(stream, source=source) for stream in streams]
+        splits[name] += [Part(dataclasses.replace(stream, source=source)) for stream in streams]
   return splits
 
 
@@ -109,18 +128,19 @@ def _expand(patterns: Sequence[str], setting: str) -> list[pathlib.Path]:
   return [pathlib.Path(path) for path in sorted(paths)]
 
 
-def _digest(splits: Mapping[str, Iterable[Stream]]) -> str:
-  """Digest of every claim and its gold, by split and in order."""
+def _digest(splits: Mapping[str, Iterable[Part]]) -> str:
+  """Digest of every claim, its gold and which steps are examples, by split and in order."""
   state = hashlib.blake2b(digest_size=16)
   for name in SPLITS:
-    for stream in splits[name]:
-      state.update(repr((name, dataclasses.astuple(stream))).encode("utf-8", "surrogatepass"))
+    for part in splits[name]:
+      content = (name, dataclasses.astuple(part.stream), part.steps)
+      state.update(repr(content).encode("utf-8", "surrogatepass"))
   return state.hexdigest()
 
 
-def fit_vocabulary(streams: Iterable[Stream]) -> dict[str, float]:
-  """idf of stems over the claims of training streams."""
-  texts = {claim.text for stream in streams for claim in stream.claims}
+def fit_vocabulary(claims: Iterable[Claim]) -> dict[str, float]:
+  """idf of stems over the texts of training claims."""
+  texts = {claim.text for claim in claims}
   return lexical.fit_idf(lexical.parse(text) for text in sorted(texts))
 
 
@@ -139,9 +159,10 @@ def load_encoder(config: EncoderConfig) -> Encoder:
 
 
 def build_split(
-  streams: list[Stream], config: Config, encoder: Encoder, idf: Mapping[str, float]
+  parts: Sequence[Part], config: Config, encoder: Encoder, idf: Mapping[str, float]
 ) -> Split:
   """Moments and arrays of the streams; see `moments.stream_moments` for the errors."""
+  streams = [part.stream for part in parts]
   texts = encode_texts(
     (claim.text for stream in streams for claim in stream.claims),
     encoder,
@@ -151,7 +172,13 @@ def build_split(
   data = config.data
   moments = stream_moments(streams, texts.vectors(), data.capacities, data.num_visible)
   inputs, labels = featurize(moments, texts, data.num_visible, interaction_signals)
-  return Split(streams=streams, moments=moments, inputs=inputs, labels=labels)
+  return Split(
+    streams=streams,
+    moments=moments,
+    counts=settings.which_count(parts),
+    inputs=inputs,
+    labels=labels,
+  )
 
 
 def save_vocabulary(path: pathlib.Path, idf: Mapping[str, float]) -> None:
@@ -178,6 +205,7 @@ def read_vocabulary(path: pathlib.Path) -> dict[str, float]:
   return json.loads(content)
 
 
-def num_examples(labels: Labels) -> int:
-  """E, the number of examples."""
-  return int(np.shape(labels.action)[0])
+def examples_of(split: Split) -> Examples:
+  """The arrays of the steps that are examples, in order."""
+  rows = np.flatnonzero(split.counts)
+  return jax.tree.map(lambda leaf: leaf[rows], Examples(split.inputs, split.labels))

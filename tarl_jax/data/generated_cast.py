@@ -22,6 +22,7 @@ _BAND_SHARES = (40, 24, 19, 17)
 _ORDERS = tuple(Order)
 _ORDER_SHARES = (74, 14, 9, 3)
 _HEDGED = 0.14
+_NEW_PEER = 150  # claims until one more person is talked about
 _ECHO = 0.12
 
 
@@ -55,9 +56,10 @@ class Cast:
 
   def __init__(self, rng: random.Random, split: str):
     self._rng = rng
-    names = rng.sample(forms.FIRST_NAMES[split], 9)
+    names = rng.sample(forms.FIRST_NAMES[split], len(forms.FIRST_NAMES[split]))
     self.owner, self.housemate, self.shared_name = names[:3]
-    self.peers, self.others = names[3:7], names[7:]
+    self.peers, self.others, self._strangers = names[3:7], names[7:9], names[9:]
+    self._told = 0
     surnames = rng.sample(forms.SURNAMES[split], 2)
     self.namesakes = tuple(f"{self.shared_name} {surname}" for surname in surnames)
     self.accounts = rng.random() < 0.5  # two people write; sources carry their names
@@ -68,7 +70,10 @@ class Cast:
     self._trust: dict[tuple[str, int], float] = {}
 
   def advance(self) -> None:
-    """Lets time pass until the next claim arrives."""
+    """Lets time pass until the next claim arrives; a long stream gets to know more people."""
+    self._told += 1
+    if self._told % _NEW_PEER == 0 and self._strangers:
+      self.peers.append(self._strangers.pop())
     self.now += 30 + int(self._rng.expovariate(1 / self._pace))
 
   def person_for(self, quad: Quad) -> str:

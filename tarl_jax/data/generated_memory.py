@@ -1,16 +1,21 @@
 """What the generator knows of a stream's memory, slot by slot.
 
 Owns the slots (one quad told about one person) and the relation of a claim to what is live
-in them. Knows no wording, no source name and no randomness.
+in them. Knows no wording and no source name.
 """
 
+import collections
 import dataclasses
+import random
 from typing import NamedTuple
 
 from tarl_jax.data.label_table import Relation
 from tarl_jax.data.quads import SINGLE, Quad
 from tarl_jax.data.record import Gold
 from tarl_jax.types import Action
+
+# Kinds of a claim that states a value and an addition in one breath.
+TWO_PART = ("composite_change", "partial_change")
 
 
 class Entry(NamedTuple):
@@ -38,7 +43,7 @@ class Slot:
   live: dict[str, Entry] = dataclasses.field(default_factory=dict)
   pending: dict[str, Entry] = dataclasses.field(default_factory=dict)  # by item, unsettled
   replaced: set[str] = dataclasses.field(default_factory=set)  # items that were live once
-  frozen: bool = False  # a composite claim holds its value: it may only be repeated
+  beside: str = ""  # the addition that the entry of its value states in the same breath
 
   @property
   def key(self) -> tuple[str, str]:
@@ -50,6 +55,8 @@ class Slot:
     The relation is None where the quad does not say, e.g. for "no longer X" while the
     live value is not X.
     """
+    if item == self.beside:
+      return None, None  # true of every value it stood beside: told with the value only
     if item in self.live:
       return Relation.SAME, self.live[item]
     if not self.first and not self.quad.tells_person(item):
@@ -60,7 +67,9 @@ class Slot:
       return (None if "negation" in self.live else Relation.NEW), None
     values = [name for name in self.live if is_value(name)]
     rivals = [name for name in values if self._rival(item, name)]
-    if self.frozen or None in [self._rival(item, name) for name in values]:
+    if self.beside and item == "negation":
+      return None, None  # it would leave the addition in the air
+    if None in [self._rival(item, name) for name in values]:
       return None, None
     return (Relation.OTHER, self.live[rivals[0]]) if rivals else (Relation.NEW, None)
 
@@ -111,10 +120,40 @@ class Slot:
     if settled:
       del self.pending[settled[0]]
     if action == Action.REVISE:
-      gone = next(name for name, old in self.live.items() if old == target)
+      gone = next(name for name, old in self.live.items() if old == target and is_value(name))
       del self.live[gone]
       self.replaced.add(gone)
     self.live[item] = entry
+
+
+class Slots:
+  """The open slots of one stream, by key, by quad and in order."""
+
+  def __init__(self) -> None:
+    self._by_key: dict[tuple[str, str], Slot] = {}
+    self._by_quad: dict[str, list[Slot]] = collections.defaultdict(list)
+    self._all: list[Slot] = []
+
+  def add(self, slot: Slot) -> bool:
+    """Opens a slot; False where one of its key is open already."""
+    if slot.key in self._by_key:
+      return False
+    self._by_key[slot.key] = slot
+    self._by_quad[slot.quad.id].append(slot)
+    self._all.append(slot)
+    return True
+
+  def known(self, slot: Slot) -> Slot:
+    """The open slot of the same key, else `slot` itself."""
+    return self._by_key.get(slot.key, slot)
+
+  def of_quad(self, quad: Quad) -> list[Slot]:
+    """Open slots of one quad, by person."""
+    return self._by_quad.get(quad.id, [])
+
+  def sample(self, rng: random.Random, most: int) -> list[Slot]:
+    """Some open slots in random order; the time does not grow with the stream."""
+    return rng.sample(self._all, min(most, len(self._all)))
 
 
 def is_value(item: str) -> bool:
@@ -128,7 +167,9 @@ def with_settling(gold: Gold, slot: Slot, item: str, observed: int | None) -> Go
   if settled is None:
     return gold
   waiting, outcome = settled
-  contradicts = outcome == "contradicted" and gold.kind != "composite_change"
-  kind = "contradicts_pending" if contradicts else gold.kind
+  kind = gold.kind
+  if outcome == "contradicted" and kind not in TWO_PART:
+    revises = gold.action == Action.REVISE
+    kind = "change_contradicts_pending" if revises else "contradicts_pending"
   resolves = slot.pending[waiting].claim_id
   return dataclasses.replace(gold, resolves=resolves, outcome=outcome, kind=kind)

@@ -6,6 +6,7 @@ Owns the choice of wordings and frames; knows no label rule.
 import datetime
 import random
 import re
+from collections.abc import Sequence
 
 from tarl_jax.data.generated_forms import Forms
 from tarl_jax.data.generated_memory import Entry, Slot, is_value
@@ -17,6 +18,14 @@ from tarl_jax.types import Action
 _DAY = 24 * 60
 _YEAR = re.compile(r"\b(19\d\d|20\d\d)\b")
 _FRAMED = 0.3  # share of unhedged claims with a lead-in
+# Kinds of a message that states nothing, with their weights.
+_NOTHING = {
+  "question": 38,
+  "hypothetical": 30,
+  "one_off": 14,
+  "greeting": 10,
+  "injected_command": 8,
+}
 _THE_USER = 0.3  # share of sentences about the owner that call them "the user"
 
 
@@ -55,12 +64,11 @@ class Teller:
       return rng.choice(forms.leads).format(s=sentence)
     return sentence
 
-  def nothing(self, slot: Slot) -> tuple[str, str]:
-    """(kind, text) of a message that states nothing."""
+  def nothing(self, slot: Slot, withheld: frozenset[str]) -> tuple[str, str]:
+    """(kind, text) of a message that states nothing, of a kind that is not withheld."""
     rng, forms = self._rng, self._forms
-    kind = rng.choices(
-      ("question", "hypothetical", "one_off", "greeting", "injected_command"), (38, 30, 14, 10, 8)
-    )[0]
+    kinds = [kind for kind in _NOTHING if kind not in withheld]
+    kind = rng.choices(kinds, [_NOTHING[kind] for kind in kinds])[0]
     if kind == "question":
       return kind, self._fill(slot.quad.question, slot, None)
     if kind == "hypothetical":
@@ -86,15 +94,18 @@ def expiry_of_past(text: str, now: int, rng: random.Random) -> int:
   return now - rng.randrange(30 * _DAY, 1500 * _DAY)
 
 
-def kind_of(
-  step: Step, action: Action, slot: Slot, slots: dict[tuple[str, str], Slot], injected: bool
-) -> str:
-  """The short name of the event for tables (repeats of a live entry aside)."""
+def kind_of(step: Step, action: Action, slot: Slot, accounts: Sequence[Slot]) -> str:
+  """The short name of the event for tables (repeats of a live entry aside).
+
+  `accounts` are the open slots of the quad, by person.
+  """
   if action == Action.APPEND:
-    return _append_kind(step, slot, slots)
+    return _append_kind(step, slot, accounts)
   if action == Action.NOOP:
     return "pending_repeat"
   if action == Action.REVISE:
+    if slot.beside:
+      return "partial_change"
     if step.twin:
       return "confirmed_change"
     if step.item in slot.replaced:
@@ -103,8 +114,6 @@ def kind_of(
   if action == Action.REJECT_CONFLICT:
     if step.order == Order.EXPIRED:
       return "expired_conflict"
-    if injected:
-      return "injected_conflict"
     weak = "weak" if step.reliability <= TRUSTED else "hedged" if step.hedged else ""
     if step.order == Order.OLDER:
       return f"{weak}_late_conflict".removeprefix("_")
@@ -112,15 +121,15 @@ def kind_of(
   return _defer_kind(step)
 
 
-def _append_kind(step: Step, slot: Slot, slots: dict[tuple[str, str], Slot]) -> str:
+def _append_kind(step: Step, slot: Slot, accounts: Sequence[Slot]) -> str:
   if step.twin:
     return "confirmed_new"
   if not is_value(step.item):
     return step.item.rstrip("0123456789")
   if any(is_value(item) for item in slot.live) and slot.quad.scope == PLURAL:
     return "plural_value"
-  for (quad_id, person), other in slots.items():
-    if quad_id == slot.quad.id and person != slot.person and any(map(is_value, other.live)):
+  for other in accounts:
+    if other.person != slot.person and any(map(is_value, other.live)):
       return "other_account" if not slot.quad.has_name else "other_person"
   return "late_new" if step.order == Order.OLDER else "new"
 
@@ -131,6 +140,6 @@ def _defer_kind(step: Step) -> str:
     if step.order == Order.UNORDERED:
       return "unordered_conflict"
     return "hedged_conflict" if step.hedged else "comparable_conflict"
-  if step.item in ("past", "bounded") or step.item.startswith("addition"):
+  if not is_value(step.item):
     return f"{weak}_{step.item.rstrip('0123456789')}"
   return f"{weak}_new"

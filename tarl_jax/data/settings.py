@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from tarl_jax.data.duplicates import Duplicates
 from tarl_jax.data.linking import plain
 from tarl_jax.data.moments import Moment
@@ -61,6 +63,14 @@ def select(moments: Iterable[Moment], parts: Sequence[Part]) -> list[Moment]:
 def find_duplicates(streams: Iterable[Stream]) -> Duplicates:
   """Which texts of the streams repeat each other."""
   return Duplicates(claim.text for stream in streams for claim in stream.claims)
+
+
+def which_count(parts: Sequence[Part]) -> np.ndarray:
+  """bool [E]: of all steps of all streams in order, those that are examples."""
+  masks = [np.zeros(len(part.stream.claims), bool) for part in parts]
+  for mask, part in zip(masks, parts):
+    mask[list(part.kept)] = True
+  return np.concatenate(masks)
 
 
 def in_domain(streams: Sequence[Stream], duplicates: Duplicates | None = None) -> Parts:
@@ -219,18 +229,23 @@ def _outside(told: Mapping[str, Mapping[str, set[str]]], earlier: Iterable[str],
 def counterfactual(streams: Sequence[Stream], duplicates: Duplicates | None = None) -> Parts:
   """`in_domain`, tested on minimal pairs alone.
 
-  Those are the examples in groups in which one text carries at least two gold actions: the
-  same words, with another memory, source or time.
+  Those are the examples in groups of which one stream tells one text with at least two gold
+  actions: the same words to the same memory at another moment, by another source or of
+  another time.
   """
   parts = in_domain(streams, duplicates)
-  actions: dict[tuple[str, str], set[int]] = collections.defaultdict(set)
-  for part in parts["test"]:
-    for claim in part.examples:
-      if claim.gold is not None and claim.gold.group:
-        actions[claim.gold.group, plain(claim.text)].add(claim.gold.action)
-  pairs = {group for (group, _), found in actions.items() if len(found) > 1}
-  test = _keep(parts["test"], lambda claim: claim.gold is not None and claim.gold.group in pairs)
+  test = [kept for part in parts["test"] for kept in _keep([part], _in_pairs(part))]
   return {**parts, "test": test}
+
+
+def _in_pairs(part: Part):
+  """Whether a claim's group has, in this stream, one text with several gold actions."""
+  actions: dict[tuple[str, str], set[int]] = collections.defaultdict(set)
+  for claim in part.examples:
+    if claim.gold is not None and claim.gold.group:
+      actions[claim.gold.group, plain(claim.text)].add(claim.gold.action)
+  pairs = {group for (group, _), found in actions.items() if len(found) > 1}
+  return lambda claim: claim.gold is not None and claim.gold.group in pairs
 
 
 def sequential(streams: Sequence[Stream]) -> Parts:

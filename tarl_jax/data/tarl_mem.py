@@ -24,7 +24,7 @@ from tarl_jax.data.columns import STEPS, Layout, from_columns, layout, to_column
 from tarl_jax.data.dataset import load_sources
 from tarl_jax.data.record import Stream
 from tarl_jax.data.release_files import find_release_files, load_release
-from tarl_jax.data.settings import SPLITS, Part, in_domain
+from tarl_jax.data.settings import SPLITS, Part, Parts, in_domain
 from tarl_jax.errors import InputError
 
 _NAME = "tarl_mem"
@@ -95,19 +95,23 @@ class TarlMem(tfds.core.GeneratorBasedBuilder):
     )
 
   def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
-    streams: list[Stream] = []
-    config = self.builder_config
-    if config.released:
-      streams += _released(pathlib.Path(dl_manager.manual_dir), config)
-    if config.generated.train_streams:
-      made = load_sources(DataConfig(generated=config.generated)).splits
-      streams += [stream for name in SPLITS for stream in made[name]]
-    parts = in_domain(streams)
+    parts = divided(self.builder_config, dl_manager)
     return {name: self._generate_examples(parts[name]) for name in SPLITS if parts[name]}
 
   def _generate_examples(self, parts: list[Part]) -> Iterator[tuple[int, dict[str, Any]]]:
     for position, part in enumerate(parts):
       yield position, to_columns(part.stream, part.kept)
+
+
+def divided(config: TarlMemConfig, downloads: tfds.download.DownloadManager) -> Parts:
+  """The config's streams in the in-domain setting, the generated ones in splits of their own."""
+  parts: Parts = {name: [] for name in SPLITS}
+  if config.released:
+    parts = in_domain(_released(pathlib.Path(downloads.manual_dir), config))
+  if config.generated.train_streams:
+    made = load_sources(DataConfig(generated=config.generated)).splits
+    parts = {name: [*parts[name], *made[name]] for name in SPLITS}
+  return parts
 
 
 def _released(folder: pathlib.Path, config: TarlMemConfig) -> list[Stream]:

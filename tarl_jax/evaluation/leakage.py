@@ -28,6 +28,8 @@ from tarl_jax.models.encoder import Encoder
 
 _CHUNK = 1024  # texts encoded at once; only their sentence vectors are kept
 
+_NO_SUBJECT = np.array([0.0 if "subject" in name else 1.0 for name in PAIR_SOURCE_SIGNALS])
+
 Scores = dict[str, dict[str, float]]  # Macro F1 by probe and test
 
 
@@ -104,7 +106,10 @@ def _see(parts: Sequence[Part], vectors: Mapping[str, np.ndarray], config: Confi
 
 
 def _metadata(moments: Sequence[Moment], num_visible: int) -> PolicyInputs:
-  """Provenance and times of candidate and entries; texts are blanks of width 1."""
+  """Provenance and times of candidate and entries; texts are blanks of width 1.
+
+  Whom a claim is about is what its text says, so the signals of `subject` are blank as well.
+  """
   size = (len(moments), num_visible)
   inputs = PolicyInputs(
     candidate=np.zeros((len(moments), 1), np.float32),
@@ -123,5 +128,5 @@ def _metadata(moments: Sequence[Moment], num_visible: int) -> PolicyInputs:
     for v, entry in enumerate(moment.entries):
       inputs.time_signals[e, v] = time_signals(moment.candidate, entry)
       inputs.entry_source[e, v] = source_signals(entry)
-      inputs.pair_source[e, v] = pair_source_signals(moment.candidate, entry)
+      inputs.pair_source[e, v] = pair_source_signals(moment.candidate, entry) * _NO_SUBJECT
   return inputs

@@ -83,14 +83,18 @@ def reliability_bins(predictions: Predictions, gold: np.ndarray, part: np.ndarra
 
 
 def parts(split: Split) -> dict[str, np.ndarray]:
-  """The settings that results are split by: all, each source, each provenance; bool [E]."""
+  """The rows that results are split by: all, each source, each provenance; bool [E].
+
+  Only steps that are examples of the split are in any of them.
+  """
   sources = np.array([split.streams[m.stream].source for m in split.moments])
   provenance = np.array([m.gold.provenance if m.gold else "" for m in split.moments])
   everything = {"all": np.ones(len(sources), bool)}
   everything["annotated+derived"] = np.isin(provenance, ("annotated", "derived"))
   everything |= {f"source: {name}": sources == name for name in sorted(set(sources))}
   everything |= {f"provenance: {name}": provenance == name for name in sorted(set(provenance))}
-  return {name: part for name, part in everything.items() if part.any()}
+  counted = {name: part & split.counts for name, part in everything.items()}
+  return {name: part for name, part in counted.items() if part.any()}
 
 
 def summarize(runs: list[dict[str, float]]) -> dict[str, dict[str, float]]:

@@ -16,10 +16,11 @@ from tarl_jax.data.dataset import (
   Split,
   build_split,
   encode_texts,
+  examples_of,
   load_sources,
   read_vocabulary,
 )
-from tarl_jax.data.record import Stream
+from tarl_jax.data.settings import Part
 from tarl_jax.errors import InputError
 from tarl_jax.evaluation import plots
 from tarl_jax.evaluation.judging import Predictions, judge_split
@@ -82,14 +83,14 @@ def _policies(workdir: pathlib.Path, stamp: Stamp, test: Split) -> list[Predicti
 
 def _baselines(
   stamp: Stamp,
-  train: list[Stream],
+  train: list[Part],
   encoder: Encoder,
   idf: Mapping[str, float],
   val: Split,
   test: Split,
 ) -> Methods:
   """Majority, candidate-only probe, hand rule and the two Write/Hold executors."""
-  claims = [claim for stream in train for claim in stream.claims]
+  claims = [claim for part in train for claim in part.examples]
   action = np.array([claim.gold.action for claim in claims if claim.gold], np.int32)
   texts = encode_texts((c.text for c in claims), encoder, stamp.config.data.cache_dir, idf)
   signals = {text: lexical.claim_signals(lexical.parse(text)) for text in texts.row}
@@ -100,7 +101,7 @@ def _baselines(
     sizes,
   )
   hidden = hide_memory(test.inputs.candidate, test.inputs.claim_signals, sizes)
-  thresholds = fit_thresholds(val.inputs, val.labels)
+  thresholds = fit_thresholds(*examples_of(val))
   return {
     "hand rule": [decide_by_rule(test.inputs, thresholds)],
     "candidate-only probe": [

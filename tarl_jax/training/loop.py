@@ -16,12 +16,12 @@ from tqdm import tqdm
 from tarl_jax import metrics
 from tarl_jax.config import Config, to_dict
 from tarl_jax.data.dataset import (
-  Split,
+  Examples,
   build_split,
+  examples_of,
   fit_vocabulary,
   load_encoder,
   load_sources,
-  num_examples,
   save_vocabulary,
 )
 from tarl_jax.data.pipeline import check_fingerprint, fingerprint, training_rows
@@ -58,14 +58,15 @@ def train(config: Config, workdir: pathlib.Path) -> None:
     check_same_run(workdir, stamp)  # another run stops us before anything is written
     for seed in config.seeds:
       open_checkpoints(workdir, seed, stamp).close()
-    idf = fit_vocabulary(sources.splits["train"])
+    idf = fit_vocabulary(c for part in sources.splits["train"] for c in part.examples)
     save_vocabulary(workdir / "vocabulary.json", idf)
     write_stamp(workdir, stamp)
     train_split, val_split = (
-      build_split(sources.splits[name], config, encoder, idf) for name in ("train", "val")
+      examples_of(build_split(sources.splits[name], config, encoder, idf))
+      for name in ("train", "val")
     )
     print(
-      f"{num_examples(train_split.labels)} training and {num_examples(val_split.labels)} "
+      f"{len(train_split.labels.action)} training and {len(val_split.labels.action)} "
       f"validation examples; {sum(sources.skips.values())} records of the sources skipped"
     )
     for seed in config.seeds:
@@ -82,8 +83,8 @@ def _train_seed(
   seed: int,
   workdir: pathlib.Path,
   stamp: Stamp,
-  train_split: Split,
-  val_split: Split,
+  train_split: Examples,
+  val_split: Examples,
 ) -> None:
   learner = make_learner(example_sizes(train_split.inputs), config)
   state = learner.init(jax.random.key(seed))
@@ -109,7 +110,7 @@ def _run_steps(
   seed: int,
   learner: Learner,
   state: TrainState,
-  splits: tuple[Split, Split],
+  splits: tuple[Examples, Examples],
   checkpoints: Checkpoints,
   writer: MetricWriter,
 ) -> None:
@@ -138,7 +139,7 @@ def _run_steps(
       bar.set_postfix(val_macro_f1=f"{scores[BEST_OF]:.3f}")
 
 
-def _trainable_rows(split: Split) -> np.ndarray:
+def _trainable_rows(split: Examples) -> np.ndarray:
   """Rows of the examples that count: those whose gold target is in sight."""
   rows = np.flatnonzero(split.labels.weight > 0)
   if not len(rows):
@@ -163,7 +164,7 @@ def _log(writer: MetricWriter, bar: tqdm, step: int, values: dict[str, jax.Array
     writer.write(step, "train", {name: float(value) for name, value in values.items()})
 
 
-def validate(learner: Learner, state: TrainState, split: Split) -> tuple[TrainState, dict]:
+def validate(learner: Learner, state: TrainState, split: Examples) -> tuple[TrainState, dict]:
   """Scores on a split, and the state with the temperature that fits it best."""
   output, _ = predict_all(learner, state.params, state.temperature, split.inputs)
   labels = split.labels
