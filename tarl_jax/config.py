@@ -27,7 +27,9 @@ RELEASE_FIELDS = ("halumem", "halumem_stages", "locomo", "longmemeval", "factcon
 class GeneratedConfig:
   """How much of the generated source is used; 0 streams leave it out.
 
-  Validation and test get their number twice: with the facts of training, and with new ones.
+  Validation and test get their number twice: with the facts of training, and with facts of
+  domains never seen. `hold_out` keeps those domains and whole kinds of claim from training,
+  for measuring; without it a policy for use learns from everything.
   """
 
   seed: int = 0
@@ -35,6 +37,7 @@ class GeneratedConfig:
   val_streams: int = 0
   test_streams: int = 0
   claims: int = 60  # a stream
+  hold_out: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

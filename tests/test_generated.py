@@ -48,7 +48,7 @@ KINDS = {
 @pytest.fixture(scope="module")
 def made():
   """Per split, streams with the reasons of their labels."""
-  sizes = {"train": 60, "val": 50, "test": 50}
+  sizes = {"train": 50, "val": 40, "test": 40}
   return {split: list(generate_with_steps(7, sizes[split], 80, split)) for split in SPLITS}
 
 
@@ -224,7 +224,7 @@ def _kinds_by_action(streams):
 
 
 def test_every_kind_occurs_under_its_action():
-  seen = _kinds_by_action(generate(7, 100, 80, "train", all_kinds=True))
+  seen = _kinds_by_action(generate(7, 80, 80, "train", all_kinds=True))
   assert seen == {action: set(kinds.split()) for action, kinds in KINDS.items()}
 
 
@@ -242,7 +242,7 @@ def test_the_reserved_kinds_of_a_split_occur_in_no_split_before_it(made):
 
 
 def test_with_all_kinds_only_the_kinds_differ():
-  plain, every = (generate(4, 40, 60, "train", all_kinds=flag) for flag in (False, True))
+  plain, every = (generate(4, 20, 60, "train", all_kinds=flag) for flag in (False, True))
   assert not {one.stream_id for one in plain} & {one.stream_id for one in every}
   kinds = {c.gold.kind for one in every for c in one.claims}
   assert reserved_kinds("val") | reserved_kinds("test") <= kinds
@@ -251,7 +251,7 @@ def test_with_all_kinds_only_the_kinds_differ():
 
 
 def test_all_facts_are_those_of_every_domain():
-  streams = generate(4, 40, 80, "train", "all", all_kinds=True)
+  streams = generate(4, 10, 80, "train", "all", all_kinds=True)
   domains = {QUADS[c.gold.group].domain for one in streams for c in one.claims if c.gold.group}
   assert domains == {quad.domain for quad in QUADS.values()}
 
@@ -260,8 +260,8 @@ def test_the_rule_oracle_finds_no_fault():
   options = ({}, {"facts": "all", "all_kinds": True}, {"conflict_rate": 0.6})
   for split in SPLITS:
     for chosen in options:
-      faults, checked = label_faults(generate(2, 3, 300, split, **chosen))
-      assert not faults and checked == 900
+      faults, checked = label_faults(generate(2, 2, 300, split, **chosen))
+      assert not faults and checked == 600
 
 
 # What DATA.md lists, and how it is told: a test on claim, step, and the entry it is about.
@@ -458,9 +458,8 @@ write_streams(sys.argv[2], streams)
 """
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "12345"])
-def test_another_process_makes_the_same_streams(tmp_path, hash_seed):
-  env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+def test_another_process_makes_the_same_streams(tmp_path):
+  env = {**os.environ, "PYTHONHASHSEED": "12345"}
   paths = [tmp_path / name for name in GOLDEN]
   subprocess.run([sys.executable, "-c", _SCRIPT, *map(str, paths)], env=env, check=True)
   digests = [hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest() for path in paths]

@@ -241,7 +241,7 @@ class Scene:
         target=target,
         temporal=option.relation == Relation.OTHER and RELIABILITY[role] > TRUSTED,
         group=self._pair.group,
-        kind="contradicts_pending" if outcome == "contradicted" else _kind(option, role),
+        kind=_kind(option, role, outcome),
         resolves=resolves,
         outcome=outcome,
       ),
@@ -284,8 +284,11 @@ def _truth(claim: Claim) -> float:
   return claim.gold.reliability
 
 
-def _kind(option: _Option, role: str) -> str:
+def _kind(option: _Option, role: str, outcome: str | None) -> str:
   """Names the row of the label table, for reports."""
+  if outcome == "contradicted":
+    change = "change_" if option.action == Action.REVISE else ""
+    return change + "contradicts_pending"
   if option.action == Action.NOOP:
     return "repeat" if option.relation == Relation.SAME else "pending_repeat"
   if option.action == Action.APPEND:

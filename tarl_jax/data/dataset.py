@@ -21,6 +21,7 @@ from tarl_jax.config import RELEASE_FIELDS, Config, DataConfig, EncoderConfig, G
 from tarl_jax.data import lexical, settings
 from tarl_jax.data.examples import Texts, featurize
 from tarl_jax.data.generated import generate
+from tarl_jax.data.generated_plan import withheld_kinds
 from tarl_jax.data.moments import Moment, stream_moments
 from tarl_jax.data.record import Claim, Stream, read_streams
 from tarl_jax.data.release_files import WHOLE, ReleaseFiles, load_release
@@ -102,18 +103,37 @@ def _divide(config: DataConfig, loaded: Mapping[str, list[Stream]], given: list[
 
 
 def _generated(config: GeneratedConfig) -> Parts:
-  """Generated streams by split. Validation and test have two parts, told apart by `source`:
-  new people, sources and forms with the facts of training, and the same with new facts."""
+  """Generated streams by split, in three parts of validation and test told apart by `source`:
+  new people, sources and forms with the facts of training; the same with new facts; and of
+  both, the claims of kinds that training never tells."""
   splits: Parts = {name: [] for name in SPLITS}
   seed, claims = config.seed, config.claims
   if config.train_streams:
-    splits["train"] = [Part(s) for s in generate(seed, config.train_streams, claims, "train")]
+    facts = "train" if config.hold_out else "all"
+    streams = generate(
+      seed, config.train_streams, claims, "train", facts, all_kinds=not config.hold_out
+    )
+    splits["train"] = [Part(stream) for stream in streams]
   for name, number in (("val", config.val_streams), ("test", config.test_streams)):
     if number:
       for source, facts in (("generated", "train"), ("generated, new facts", name)):
-        streams = generate(seed, number, claims, name, facts)
-        splits[name] += [Part(dataclasses.replace(stream, source=source)) for stream in streams]
+        for stream in generate(seed, number, claims, name, facts):
+          splits[name] += _by_kind(stream, source)
   return splits
+
+
+def _by_kind(stream: Stream, source: str) -> list[Part]:
+  """The stream with the kinds that training tells, and again with those that it does not."""
+  new = [
+    claim.gold is not None and claim.gold.kind in withheld_kinds("train") for claim in stream.claims
+  ]
+  parts = []
+  for name, wanted in ((source, False), ("generated, new kinds", True)):
+    steps = tuple(step for step, is_new in enumerate(new) if is_new == wanted)
+    if steps:
+      named = dataclasses.replace(stream, source=name, stream_id=f"{stream.stream_id}/{wanted:d}")
+      parts.append(Part(named, steps))
+  return parts
 
 
 def _expand(patterns: Sequence[str], setting: str) -> list[pathlib.Path]:

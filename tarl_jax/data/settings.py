@@ -229,9 +229,9 @@ def _outside(told: Mapping[str, Mapping[str, set[str]]], earlier: Iterable[str],
 def counterfactual(streams: Sequence[Stream], duplicates: Duplicates | None = None) -> Parts:
   """`in_domain`, tested on minimal pairs alone.
 
-  Those are the examples in groups of which one stream tells one text with at least two gold
-  actions: the same words to the same memory at another moment, by another source or of
-  another time.
+  Those are the constructed examples of groups of which one stream tells one text with at
+  least two gold actions: the same words to the same memory at another moment, by another
+  source or of another time. The claim of the source's own that opens such a group is none.
   """
   parts = in_domain(streams, duplicates)
   test = [kept for part in parts["test"] for kept in _keep([part], _in_pairs(part))]
@@ -239,13 +239,18 @@ def counterfactual(streams: Sequence[Stream], duplicates: Duplicates | None = No
 
 
 def _in_pairs(part: Part):
-  """Whether a claim's group has, in this stream, one text with several gold actions."""
+  """Whether a claim is constructed and its group has one text with several gold actions."""
   actions: dict[tuple[str, str], set[int]] = collections.defaultdict(set)
   for claim in part.examples:
     if claim.gold is not None and claim.gold.group:
       actions[claim.gold.group, plain(claim.text)].add(claim.gold.action)
   pairs = {group for (group, _), found in actions.items() if len(found) > 1}
-  return lambda claim: claim.gold is not None and claim.gold.group in pairs
+
+  def in_pair(claim: Claim) -> bool:
+    gold = claim.gold
+    return gold is not None and gold.provenance == "constructed" and gold.group in pairs
+
+  return in_pair
 
 
 def sequential(streams: Sequence[Stream]) -> Parts:
