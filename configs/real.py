@@ -1,10 +1,11 @@
-"""HaluMem and LoCoMo as downloaded, MiniLM text features.
+"""The five sources' files as downloaded, MiniLM text features.
 
 python train.py --config=configs/real.py --workdir=runs/real \
   --config.data.halumem='("DIR/halumem/*.jsonl",)' --config.data.locomo='("DIR/locomo10.json",)'
 python eval.py --workdir=runs/real
 
-Two CPU cores, 12 minutes after encoding. Expect Macro F1 0.969 +- 0.003, next state 0.967.
+Paths below are those of a folder data/ with one folder a source; name an empty tuple for a
+source that is not at hand.
 """
 
 from ml_collections import ConfigDict
@@ -17,5 +18,8 @@ def get_config() -> ConfigDict:
   config.seeds = (0, 1, 2)
   config.encoder.name = "minilm"
   config.data.halumem = ("data/halumem/pilot_slice_user*.jsonl",)
+  config.data.halumem_stages = ("data/halumem/stage*.jsonl",)
   config.data.locomo = ("data/locomo/locomo10.json",)
+  config.data.longmemeval = ("data/longmemeval/*.json",)
+  config.data.factconsolidation = ("data/factconsolidation/Conflict_Resolution.json",)
   return config

@@ -140,7 +140,7 @@ def test_profile_values_are_appended_once_whatever_the_stage(tmp_path):
     assert value in text, value
   assert text.count("Botany") == 1
   assert {to_iso(c.observed_at) for c in claims} == {"2030-01-01T00:00:00Z"}
-  assert {(s.source, s.person) for s in streams} == {("halumem-stages", "p1")}
+  assert {(s.source, s.person) for s in streams} == {("halumem_stages", "p1")}
   assert {c.subject for c in claims} == {NAME} and {c.source for c in claims} == {"user"}
 
 

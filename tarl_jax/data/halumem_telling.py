@@ -17,7 +17,7 @@ from tarl_jax.data.record import Gold
 from tarl_jax.data.weave import Anchor
 from tarl_jax.types import Action
 
-SOURCE = "halumem-stages"
+SOURCE = "halumem_stages"
 
 # Field or person -> (role, value); the role is empty for a field, no value is an empty text.
 Value: TypeAlias = tuple[str, str]
