@@ -1,12 +1,13 @@
 """Trains a policy: `python train.py --config=configs/quickstart.py --workdir=DIR`."""
 
+import functools
 import pathlib
 
 from absl import app, flags
 from ml_collections import config_flags
 
 from tarl_jax.config import Config, make_config
-from tarl_jax.entry import quiet_libraries, stop
+from tarl_jax.entry import parse_flags, quiet_libraries, stop
 from tarl_jax.errors import InputError
 from tarl_jax.training.loop import train
 
@@ -15,22 +16,6 @@ _WORKDIR = flags.DEFINE_string(
   "workdir", None, "Folder for checkpoints and metrics.", required=True
 )
 flags.mark_flag_as_required("config")
-
-
-def _parse(argv: list[str]) -> list[str]:
-  """Reads the flags; what is wrong with them is said in one line."""
-  try:
-    rest = flags.FLAGS(argv)
-  except Exception as error:  # a config file is code, and an unknown setting an AttributeError
-    cause = error
-    while cause.args and isinstance(cause.args[0], Exception):
-      cause = cause.args[0]
-    text = str(cause.args[0] if cause.args else cause).strip()
-    text = text.split("\n")[-1] if "Traceback" in text else " ".join(text.split())
-    stop("train.py", f"the flags or the config file cannot be used ({text}); correct them.")
-  if len(rest) > 1:
-    stop("train.py", f"unexpected argument '{rest[1]}'; flags are written --name=value.")
-  return rest
 
 
 def _settings() -> Config:
@@ -52,4 +37,6 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-  app.run(main, flags_parser=_parse)
+  app.run(
+    main, flags_parser=functools.partial(parse_flags, "train.py", "the flags or the config file")
+  )

@@ -5,7 +5,6 @@ or in JAX's cache on disk (in others).
 """
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import json
@@ -21,14 +20,10 @@ from typing import Any, NamedTuple
 import jax
 from jax.experimental.compilation_cache import compilation_cache
 
-from tarl_jax.baselines import probe
 from tarl_jax.config import Config, make_config
 from tarl_jax.data.record import Claim, Gold, Stream, write_streams
-from tarl_jax.evaluation import policies
 from tarl_jax.evaluation.table import evaluate
-from tarl_jax.inputs import PolicyInputs
 from tarl_jax.training import loop
-from tarl_jax.training.learner import Learner, make_learner
 from tarl_jax.types import Action
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -42,12 +37,6 @@ _JAX = {
   "jax_persistent_cache_min_compile_time_secs": 0.0,
   "jax_compilation_cache_dir": "",
 }
-_cached_learner = functools.cache(make_learner)
-
-
-def learner_of(sizes: PolicyInputs, config: Config) -> Learner:
-  """`make_learner`, once for all seeds of a config."""
-  return _cached_learner(sizes, dataclasses.replace(config, seeds=(0,)))
 
 
 def load_config(path: pathlib.Path) -> dict[str, Any]:
@@ -156,17 +145,13 @@ def cache_folder() -> str:
 
 @contextlib.contextmanager
 def compiled_once() -> Iterator[None]:
-  """Runs in this process share their jitted functions, and leave them on disk for others."""
+  """Compiles quickly, and keeps on disk what was compiled."""
   before = {name: jax.config.values[name] for name in _JAX}
-  patch = unittest.mock.patch.object
-  with contextlib.ExitStack() as stack:
-    for module in (loop, policies, probe):
-      stack.enter_context(patch(module, "make_learner", learner_of))
-    _configure({**_JAX, "jax_compilation_cache_dir": cache_folder()})
-    try:
-      yield
-    finally:
-      _configure(before)
+  _configure({**_JAX, "jax_compilation_cache_dir": cache_folder()})
+  try:
+    yield
+  finally:
+    _configure(before)
 
 
 def _configure(settings: Mapping[str, Any]) -> None:

@@ -109,6 +109,48 @@ def test_the_rule_oracle_finds_texts_called_the_same_after_they_were_two_values(
   assert not audits.audit_labels([]).passed, "nothing checked is not passed"
 
 
+def test_the_rule_oracle_joins_texts_that_were_called_the_same():
+  claims = (
+    claim("a", "Ana rows at dawn.", APPEND, "new"),
+    claim("b", "Ana rows at dusk.", REVISE, "change", "a", time=5),
+    claim("c", "Ana rows at sunrise.", APPEND, "new", time=6),
+    claim("d", "Ana rows at dawn.", NOOP, "repeat", "c", time=7),
+  )
+  assert audits.audit_labels([whole(claims)]).passed
+  joined = claim("e", "Ana rows at sunrise.", NOOP, "repeat", "b", time=8)
+  assert not audits.audit_labels([whole((*claims, joined))]).passed
+
+
+def test_a_stream_has_relations_of_its_own():
+  """What is the same for one person may be two values for another of the same name."""
+  base = claim("a", "Ana rows at dawn.", APPEND, "new")
+  same = claim("b", "Ana rows early.", NOOP, "repeat", "a", time=5)
+  other = claim("b", "Ana rows early.", REVISE, "change", "a", time=5)
+  assert audits.audit_labels([whole((base, same)), whole((base, other), "q")]).passed
+
+
+@pytest.mark.parametrize(
+  ("added", "sound"),
+  [
+    (claim("l", "Ana swims!", NOOP, "repeat", "c", time=14), True),  # c is in Pending
+    (claim("l", "Ana rows at dawn.", NOOP, "repeat", "a", time=14), False),  # a is in History
+    (claim("l", "Ana rowed once.", APPEND, "past", None, time=14), True),
+    (claim("l", "Ana rowed once.", APPEND, "past", "e", time=14), False),
+    (claim("l", "Hi!", NOOP, "greeting", "e", time=14), False),
+    # Hedged or not, which a label does not say: the trusted source may have hedged.
+    (claim("l", "Ana swims.", NOOP, "pending_repeat", "d", time=14), True),
+    (claim("l", "Ana swims.", NOOP, "confirmed_new", "d", time=14), False),
+    # Its validity is over when the entry comes, or its time is not known.
+    (claim("l", "Ana naps.", REJECT, "expired_conflict", "e", time=14, valid_until=9), True),
+    (claim("l", "Ana naps.", REJECT, "expired_conflict", "e", time=14, valid_until=10), False),
+    (claim("l", "Ana naps.", DEFER, "unorderable", "e", time=None, valid_until=1), True),
+    (claim("l", "Ana naps.", REJECT, "unorderable", "e", time=None, valid_until=1), False),
+  ],
+)
+def test_the_rule_oracle_of_one_more_claim(added, sound):
+  assert audits.audit_labels([whole((*SOUND, added))]).passed == sound
+
+
 def test_a_text_may_be_repeated_after_it_was_enriched():
   claims = (
     claim("a", "Ana rows.", APPEND, "new"),
@@ -180,10 +222,13 @@ def test_duplicates_across_splits_fail():
 def test_shared_people_and_groups_fail():
   clean = split(train=TRAIN, val=["Kim prays."], test=TEST)
   assert audits.audit_people("x", clean).passed
-  person = [Part(dataclasses.replace(clean["train"][0].stream, person="test"))]
-  assert not audits.audit_people("x", {**clean, "train": person}).passed
-  group = [Part(whole(clean["test"][0].stream.claims, person="somebody"))]
-  assert not audits.audit_people("x", {**clean, "train": group}).passed
+  for one, two in (("train", "val"), ("train", "test"), ("val", "test")):
+    person = [Part(dataclasses.replace(clean[one][0].stream, person=two))]
+    audit = audits.audit_people("x", {**clean, one: person})
+    assert not audit.passed and audit.why.startswith("1 people and 0 groups")
+    group = [Part(whole(clean[two][0].stream.claims, person="somebody"))]
+    audit = audits.audit_people("x", {**clean, one: group})
+    assert not audit.passed and audit.why.startswith("0 people and 1 groups")
 
 
 def test_a_rare_class_fails_in_train_and_in_test():
@@ -193,6 +238,12 @@ def test_a_rare_class_fails_in_train_and_in_test():
     crowded = [*clean[name], *[Part(whole(c for c in clean[name][0].stream.claims[:4]))] * 3]
     audit = audits.audit_classes("x", {**clean, name: crowded})
     assert not audit.passed and f"defer_verify 0.059 of {name}" in audit.why
+    left_out = [clean[name][0]._replace(steps=(0, 1, 2, 3))]
+    audit = audits.audit_classes("x", {**clean, name: left_out})
+    assert not audit.passed and f"defer_verify 0.000 of {name}" in audit.why
+  actions = [*[APPEND] * 7, *[NOOP] * 6, *[REVISE] * 5, *[REJECT] * 5, DEFER, DEFER]  # 2 of 25
+  exact = [Part(whole(Claim(f"{i}", "x", gold=Gold(action)) for i, action in enumerate(actions)))]
+  assert audits.audit_classes("x", {**clean, "train": exact}).passed
 
 
 def test_provenance_and_size_have_a_least():
@@ -206,7 +257,7 @@ def test_provenance_and_size_have_a_least():
   assert not audits.audit_provenance([]).passed
   many = streams(200, 0, 0) * 60
   assert audits.audit_size(many).passed
-  assert not audits.audit_size(many[:59] + streams(100, 0, 0)[:0]).passed
+  assert not audits.audit_size(many[:58] + streams(400, 0, 0)).passed, "59 streams"
   assert not audits.audit_size(many[:59] + streams(199, 0, 0)).passed
 
 

@@ -22,10 +22,10 @@ from tarl_jax.baselines.simple import (
 from tarl_jax.config import Config, OptConfig
 from tarl_jax.data.examples import PAIR_SOURCE_SIGNALS, SOURCE_SIGNALS, TIME_SIGNALS
 from tarl_jax.data.lexical import CLAIM_SIGNALS, PAIR_SIGNALS
+from tarl_jax.data.order import epoch_order
 from tarl_jax.inputs import PolicyInputs
 from tarl_jax.models.interaction import INTERACTION_SIGNALS
 from tarl_jax.models.policy import Decision
-from tarl_jax.training.batches import batch_indices
 from tarl_jax.types import NUM_ACTIONS, Action, Status
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
@@ -279,8 +279,9 @@ def test_the_probe_trains_on_the_action_alone_for_its_own_steps(monkeypatch):
   weights = dataclasses.asdict(seen.config.loss)
   taught = {name for name in TERMS if weights[name]}
   assert taught == {"action"}
-  expected = [batch_indices(11, number, 5, 4) for number in range(3)]
-  np.testing.assert_array_equal(seen.rows, expected)
+  expected = np.concatenate([epoch_order(11, epoch, 5) for epoch in range(3)])[:12]
+  np.testing.assert_array_equal(np.concatenate(seen.rows), expected)
+  assert [len(rows) for rows in seen.rows] == [4, 4, 4]
   np.testing.assert_array_equal(seen.labels[0].action, action)
   assert (np.asarray(seen.labels[0].weight) == 1).all()
   np.testing.assert_array_equal(seen.inputs[0].candidate, train.candidate)

@@ -1,4 +1,4 @@
-"""Which rows a step sees, and that a training step and a prediction do not depend on batching."""
+"""A training step and a prediction do not depend on batching."""
 
 import dataclasses
 
@@ -12,40 +12,10 @@ import pytest
 from small_policy import MODEL, V, make_labels, params, random_inputs, sizes
 
 from tarl_jax.config import Config, OptConfig
-from tarl_jax.training.batches import batch_indices, padded_batches, take
+from tarl_jax.training.batches import padded_batches, take
 from tarl_jax.training.learner import TrainState, make_learner, make_optimizer, predict_all
 
 property_test = hypothesis.settings(derandomize=True, deadline=None)
-SIZES = st.tuples(st.integers(0, 9), st.integers(1, 17), st.integers(1, 40))
-
-
-@property_test
-@hypothesis.given(SIZES, st.integers(1, 4))
-def test_every_example_is_seen_once_an_epoch(size, epochs):
-  """Also where a batch runs over the end of an epoch, or is larger than one."""
-  seed, number, batch_size = size
-  steps = -(-epochs * number // batch_size)
-  rows = np.concatenate([batch_indices(seed, step, number, batch_size) for step in range(steps)])
-  for epoch in range(epochs):
-    assert sorted(rows[epoch * number : (epoch + 1) * number]) == list(range(number))
-  counts = np.bincount(rows, minlength=number)
-  assert counts.max() - counts.min() <= 1
-
-
-@hypothesis.settings(property_test, max_examples=30)
-@hypothesis.given(SIZES, st.lists(st.integers(0, 40), min_size=1, max_size=8))
-def test_a_run_resumed_at_any_step_sees_the_same_rows(size, steps):
-  seed, number, batch_size = size
-  straight = {step: batch_indices(seed, step, number, batch_size) for step in range(max(steps) + 1)}
-  for step in steps:
-    rows = batch_indices(seed, step, number, batch_size)
-    np.testing.assert_array_equal(rows, straight[step])
-    assert rows.shape == (batch_size,) and rows.dtype == np.int32
-
-
-def test_epochs_and_seeds_differ_in_their_order():
-  orders = {tuple(batch_indices(seed, step, 50, 50)) for seed in range(4) for step in range(4)}
-  assert len(orders) == 16
 
 
 @property_test

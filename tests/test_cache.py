@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 
+from tarl_jax import files
 from tarl_jax.errors import InputError
 from tarl_jax.models import cache
 from tarl_jax.models.cache import encode_cached
@@ -108,11 +109,11 @@ def test_interrupted_write_leaves_no_shard(tmp_path, monkeypatch):
     raise KeyboardInterrupt
 
   with monkeypatch.context() as patch:
-    patch.setattr(cache.os, "replace", killed)
+    patch.setattr(files.os, "replace", killed)
     with pytest.raises(KeyboardInterrupt):
       encode_cached(HashedEncoder(), TEXTS, tmp_path)
   assert not list((tmp_path / HashedEncoder.fingerprint).iterdir())
-  (tmp_path / HashedEncoder.fingerprint / "left.tmp").write_bytes(b"half a sh")  # kill -9
+  (tmp_path / HashedEncoder.fingerprint / "left.part").write_bytes(b"half a sh")  # kill -9
   assert_equal(encode_cached(HashedEncoder(), TEXTS, tmp_path), HashedEncoder().encode(TEXTS))
 
 
@@ -206,7 +207,7 @@ def test_full_disk_stops(tmp_path, monkeypatch):
   def full(*args):
     raise OSError(28, "No space left on device")
 
-  monkeypatch.setattr(cache.os, "replace", full)
+  monkeypatch.setattr(files.os, "replace", full)
   with pytest.raises(InputError, match="No space left on device"):
     encode_cached(HashedEncoder(), TEXTS, tmp_path)
 

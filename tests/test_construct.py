@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarl_jax.data.construct import RELIABILITY, Draft, Pair, People, Scene, make_claim, order_of
+from tarl_jax.data.construct import (
+  RELIABILITY,
+  Draft,
+  Pair,
+  People,
+  Scene,
+  make_claim,
+  order_of,
+  seeded,
+)
 from tarl_jax.data.label_table import Order
 from tarl_jax.data.lexical import fit_idf, idf_overlap, parse
 from tarl_jax.data.linking import (
@@ -35,6 +44,13 @@ from tarl_jax.types import Action
 A, B, A_TOO = "Ines works in Porto.", "Ines works in Lisbon.", "I work in Porto."
 PAIR = Pair("g", (A, B), "Ines", 30_000_000, "counterpart", ((A_TOO,), ()))
 OLDER, NEWER, UNORDERED = Order.OLDER, Order.NEWER, Order.UNORDERED
+
+
+def test_a_seed_is_made_of_any_text():
+  """Also of half a surrogate pair, which JSON can hold and UTF-8 cannot."""
+  texts = ("a", "\ud800", "\udfff", "\\ud800", "\ud800\x1f")
+  assert len({int(seeded("key", text).integers(2**62)) for text in texts}) == len(texts)
+  assert seeded("key", "\ud800").random() == seeded("key", "\ud800").random()
 
 
 def play(number, steps=8, tally=None, anchor=None):

@@ -11,7 +11,7 @@ from tarl_jax.data import audits, settings
 from tarl_jax.data.datasheet import Build, describe, ledger_sizes, write_datasheet
 from tarl_jax.data.generated import generate
 from tarl_jax.data.record import Claim, Gold, Stream
-from tarl_jax.data.release_files import ReleaseFiles
+from tarl_jax.data.release_files import WHOLE, ReleaseFiles
 from tarl_jax.data.settings import SPLITS
 from tarl_jax.types import Action
 
@@ -19,27 +19,26 @@ PLOTS = ("classes.png", "stream_lengths.png", "ledger_sizes.png")
 
 
 def small_streams(source):
-  """Eight people: a fact, a change of it, something deferred and something rejected."""
+  """Eight people who tell of two mills each: a fact, a change of it, something deferred,
+  something rejected and the change again. What is told of the second is constructed."""
   found = []
   for person in range(8):
     name = f"Zed{source}{person}"
-
-    def gold(action, target, kind, trust=0.9, name=name):
-      return Gold(action, target, kind=kind, reliability=trust, group=name, provenance="derived")
-
-    texts = [f"{name} {word} the quixotic mill" for word in ("owns", "sold", "wants", "burnt")]
-    golds = (
-      gold(Action.APPEND, None, "new"),
-      gold(Action.REVISE, "0", "change"),
-      gold(Action.DEFER_VERIFY, None, "untrusted_new", 0.3),
-      gold(Action.REJECT_CONFLICT, "1", "outdated"),
-      gold(Action.NOOP, "1", "repeat"),
-    )
-    claims = tuple(
-      Claim(f"{i}", text, "user", observed_at=(0, 100, 101, 50, 102)[i], gold=one)
-      for i, (text, one) in enumerate(zip([*texts, texts[1]], golds))
-    )
-    found.append(Stream(f"{source}:{person}", source, claims, name))
+    claims: list[Claim] = []
+    for mill, provenance in (("quixotic", "derived"), ("derelict", "constructed")):
+      first, second = f"{len(claims)}", f"{len(claims) + 1}"
+      texts = [f"{name} {word} the {mill} mill" for word in ("owns", "sold", "wants", "burnt")]
+      golds = (
+        Gold(Action.APPEND, None, kind="new", reliability=0.9),
+        Gold(Action.REVISE, first, kind="change", reliability=0.9),
+        Gold(Action.DEFER_VERIFY, None, kind="untrusted_new", reliability=0.3),
+        Gold(Action.REJECT_CONFLICT, second, kind="outdated", reliability=0.9),
+        Gold(Action.NOOP, second, kind="repeat", reliability=0.9),
+      )
+      for text, gold, time in zip([*texts, texts[1]], golds, (0, 100, 101, 50, 102)):
+        gold = dataclasses.replace(gold, provenance=provenance, group=f"{name} {mill}")
+        claims.append(Claim(f"{len(claims)}", text, "user", observed_at=time, gold=gold))
+    found.append(Stream(f"{source}:{person}", source, tuple(claims), name))
   return found
 
 
@@ -64,13 +63,15 @@ def build():
 def test_the_datasheet_counts_and_quotes_nothing(build):
   text = describe(build)
   for expected in (
-    "| halumem | HaluMem (MemTensor/HaluMem), dialogues | CC BY-NC-ND 4.0 | 8 | 8 | 40 |",
+    "| halumem | HaluMem (MemTensor/HaluMem), dialogues | CC BY-NC-ND 4.0 | 8 | 8 | 80 |",
     "| longmemeval | LongMemEval (xiaowu0162/LongMemEval) | MIT | missing: no file given | 0 | 0 |",
     "| locomo: odd record | 7 |",
-    "| locomo | 5 / 5 / 5 | 1 / 1 / 1 | 1 / 1 / 1 | 2 / 2 / 2 |",
+    "| locomo | 10 / 10 / 10 | 2 / 2 / 2 | 2 / 2 / 2 | 4 / 4 / 4 |",
     "| source-only | 0.500 | 0.100 |",
-    "| size of the real sources | FAILED | 80 one-step examples from 16 streams;",
+    "| size of the real sources | FAILED | 160 one-step examples from 16 streams;",
     "| locomo | test | derived | 2 | 2 | 2 | 2 | 2 | 10 |",
+    "| temporal | train | 16 | 16 | 96 | 64 |",
+    "| locomo | test | constructed | 2 | 2 | 2 | 2 | 2 | 10 |",
     f"Digest of the examples: {build.digest}",
   ):
     assert expected in text, expected
@@ -79,6 +80,19 @@ def test_the_datasheet_counts_and_quotes_nothing(build):
     for stream in streams:
       assert stream.person not in text and stream.stream_id not in text
       assert not [claim for claim in stream.claims if claim.text in text]
+
+
+def test_the_datasheet_counts_examples_alone_and_streams_of_any_length(build):
+  parts = build.settings["in-domain"]
+  left_out = {**parts, "test": [part._replace(steps=(0,)) for part in parts["test"]]}
+  short = [
+    dataclasses.replace(stream, claims=stream.claims[:size])
+    for stream, size in zip(build.streams["locomo"], (4, 10, 1))
+  ]
+  text = describe(build._replace(streams={"locomo": short}, settings={"in-domain": left_out}))
+  assert "| locomo | 1 / 4 / 10 | 1 / 1 / 2 | 0 / 1 / 2 | 0 / 2 / 4 |" in text
+  assert "| locomo | test | derived | 2 | 0 | 0 | 0 | 0 | 2 |" in text
+  assert "| locomo | test | constructed |" not in text
 
 
 def test_the_files_are_equal_to_the_byte_when_written_again(build, tmp_path):
@@ -93,7 +107,7 @@ def test_the_files_are_equal_to_the_byte_when_written_again(build, tmp_path):
 
 
 def test_ledger_sizes_follow_gold():
-  assert ledger_sizes(small_streams("x")[0]) == (1, 1, 2)
+  assert ledger_sizes(small_streams("x")[0]) == (2, 2, 4)
 
 
 def test_the_digest_sees_a_claim_a_split_and_a_step(build):
@@ -105,7 +119,7 @@ def test_the_digest_sees_a_claim_a_split_and_a_step(build):
   variants = (
     {**first, "train": [parts[0]._replace(stream=edited), *parts[1:]]},
     {**first, "train": [parts[0]._replace(steps=(0,)), *parts[1:]]},
-    {**first, "train": parts[1:], "val": [parts[0], *first["val"]]},
+    {**first, "train": parts[:-1], "val": [parts[-1], *first["val"]]},
   )
   digests = {command.digest_of({"in-domain": variant}) for variant in (first, *variants)}
   assert len(digests) == 4
@@ -142,13 +156,57 @@ def test_a_build_with_a_failed_audit_exits_1_and_says_which(stand_ins, tmp_path,
 
 
 def test_a_build_whose_audits_pass_exits_0(stand_ins, tmp_path):
-  stand_ins.setattr(audits, "MIN_EXAMPLES", 80)
+  stand_ins.setattr(audits, "MIN_EXAMPLES", 160)
   stand_ins.setattr(audits, "MIN_STREAMS", 16)
   assert run(tmp_path) == 0
   stand_ins.setattr(
     command, "probe_scores", lambda *_: {"source-only": {"in-domain": 0, "counterfactual": 0.4}}
   )
   assert run(tmp_path) == 1
+
+
+def test_every_setting_has_its_audits(build):
+  apart = ("in-domain", "counterfactual", "without halumem", "without locomo")
+  assert {audit.name for audit in build.audits} == {
+    "size of the real sources",
+    "annotated and derived share",
+    "rule oracle, real sources",
+    *(f"{name}: people and groups apart" for name in (*apart, "sequential")),
+    *(f"{name}: no duplicates across splits" for name in (*apart, "temporal")),
+    *(f"{name}: class shares" for name in ("in-domain", "counterfactual")),
+    *(f"{name} probe" for name in audits.MAX_PROBE_F1),
+  }
+
+
+def test_a_build_tells_generated_and_whole_streams_apart(stand_ins, build):
+  facts = small_streams("factconsolidation")
+  whole = [dataclasses.replace(stream, stream_id="whole") for stream in facts]
+  loaded = {"locomo": build.streams["locomo"], "factconsolidation": facts, WHOLE: whole}
+  stand_ins.setattr(command, "load_release", lambda files: (dict(loaded), collections.Counter()))
+  seen = {}
+
+  def probe_scores(train, tests, *_):
+    seen.update(tests, train=train)
+    return dict(build.probes)
+
+  stand_ins.setattr(command, "probe_scores", probe_scores)
+  made = command.build(ReleaseFiles(), "hashed", "")
+  assert set(made.streams) == {"locomo", "factconsolidation", "generated"}
+  sources = {}
+  for setting, parts in made.settings.items():
+    streams = [part.stream for found in parts.values() for part in found]
+    sources[setting] = {stream.source for stream in streams}
+    ids = {s.stream_id for s in streams if s.source == "factconsolidation"}
+    assert ids and ids.isdisjoint({"whole"}) == (setting != "sequential")
+    assert setting != "sequential" or ids == {"whole"}
+  real = {"locomo", "factconsolidation"}
+  assert {setting for setting, found in sources.items() if found > real} == {
+    "in-domain",
+    "sequential",
+  }
+  assert seen["counterfactual"] == made.settings["counterfactual"]["test"]
+  assert all(part.stream.source in real for parts in seen.values() for part in parts)
+  assert made.audits[-1].name == "rule oracle, generated"
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import tarl_jax
 
 PACKAGE = pathlib.Path(tarl_jax.__file__).parent
 
-# Each module of the core may import only those before it. `errors` is for everybody.
-CORE = ("errors", "types", "ledgers", "actions", "settling", "quality", "rollout")
+# Each module of the core may import only those before it. `errors` is for everybody,
+# `files` for everybody but the core.
+CORE = ("errors", "files", "types", "ledgers", "actions", "settling", "quality", "rollout")
 # Places that nothing else in the package may import.
 TOP = ("bench",)
 # What the encoders and the policy must not know.
@@ -91,6 +92,7 @@ def test_the_core_imports_only_what_comes_before_it(name):
   allowed = set(CORE[: CORE.index(name)])
   assert graph()[name] <= allowed
   assert not (name == "quality" and "actions" in graph()[name]), "quality stands beside actions"
+  assert "files" not in graph()[name], "the core touches no disk"
 
 
 def test_models_know_nothing_of_data_and_loops():

@@ -3,6 +3,7 @@
 import collections
 import copy
 import json
+import random
 
 import numpy as np
 import pytest
@@ -151,6 +152,17 @@ def test_sessions_that_miss_one_half(tmp_path):
   assert "Bram sings." not in real(streams)
 
 
+def test_a_session_has_the_number_that_is_written(tmp_path):
+  """Other digits, leading zeros and numbers beyond all reading name no session."""
+  good = sample(TURNS, {"Bram": [[DONKEY, "D1:2"]]})
+  odd = copy.deepcopy(good)
+  for number in ("01", "\u0663", "1" * 5000, "-1", ""):
+    odd["conversation"][f"session_{number}"] = TURNS
+    odd["conversation"][f"session_{number}_date_time"] = "?"
+    odd["observation"][f"session_{number}_observation"] = {}
+  assert load(tmp_path, odd) == load(tmp_path, good)
+
+
 def test_close_observations_are_dropped_and_repeats_are_noops(tmp_path):
   notes = {
     "Bram": [
@@ -220,6 +232,18 @@ def _broken(change):
       ["session_1_observation", "'Bram'", "item 0"],
     ),
     (
+      _broken(lambda s: s["observation"].update(session_1_observation={"Bram\n\u2028B.": 3})),
+      ["session_1_observation", "'Bram B.'", "a list"],
+    ),
+    (
+      _broken(lambda s: s["observation"].update(session_1_observation={"Bram\nB.": [3]})),
+      ["session_1_observation", "'Bram B.'", "item 0"],
+    ),
+    (
+      _broken(lambda s: s.update(sample_id="talk\x851", conversation={})),
+      ["sample 1 (talk 1)", "'speaker_a'"],
+    ),
+    (
       _broken(lambda s: s["observation"].update(session_1_observation=["flat"])),
       ["'session_1_observation'"],
     ),
@@ -233,7 +257,82 @@ def test_unreadable_files_are_named_with_sample_and_field(tmp_path, content, par
     load_locomo(path)
   message = str(error.value)
   assert all(part in message for part in [str(path), *parts]), message
-  assert "\n" not in message
+  assert len(message.splitlines()) == 1
+
+
+FUZZ = 300  # mutated files of the fuzz test
+_JUNK = (None, True, 0, -1.5, 10**30, "", " \n", "\ud800", [], [[]], {}, {"a": [1]}, "D1:1;D3:9")
+_CHARS = " .\n\r:,0179Aisof'\x00\x85é٣\u2028\ud800"
+_TALK = [
+  *TURNS,
+  turn("D1:5", "Bram", "My new boat has 3 masts and sails from Oban every June."),
+  turn("D1:6", "Orla", "Wow, congrats!"),
+]
+_LATER = [turn("D2:1", "Orla", "I teach pottery in Galway now."), turn("D2:2", "Bram", "Nice!")]
+_NOTES = {
+  "Orla": [[LOOM, "D1:4"], ["Orla works at a mill near Cork.", ["D1:3", "D1:4"]]],
+  "Bram": [[DONKEY, "D1:2"], ["Bram's boat has 3 masts and sails from Oban.", "D1:5, D1:2"]],
+}
+
+
+def _spoil_text(text, rng):
+  for _ in range(rng.randrange(1, 4)):
+    i = rng.randrange(len(text) + 1)
+    text = text[:i] + rng.choice(_CHARS) * rng.choice((0, 1, 1, 3)) + text[i + rng.randrange(4) :]
+  return text
+
+
+def _mutate(value, rng):
+  """One change somewhere in a JSON value: of a name, an item or a character."""
+  if isinstance(value, dict | list) and value and rng.random() < 0.9:
+    key = rng.choice(list(value) if isinstance(value, dict) else range(len(value)))
+    draw = rng.random()
+    if draw < 0.1:
+      del value[key]
+    elif draw < 0.2 and isinstance(value, dict):
+      value[_spoil_text(key, rng)] = value.pop(key)
+    elif draw < 0.3 and isinstance(value, list):
+      value.insert(key, copy.deepcopy(rng.choice(value)))
+    else:
+      value[key] = _mutate(value[key], rng)
+    return value
+  if isinstance(value, str) and rng.random() < 0.7:
+    return _spoil_text(value, rng)
+  return copy.deepcopy(rng.choice(_JUNK))
+
+
+def fuzz(path, seed):
+  """Loads a mutated file: whether it was "refused" in a sentence, "read" or read with "skips"."""
+  rng = random.Random(seed)
+  more = {"session_2_date_time": "9:00 am on 1 June, 2031", "session_2": _LATER}
+  value = sample(_TALK, _NOTES, **more)
+  value["observation"]["session_2_observation"] = {
+    "Orla": [["Orla teaches pottery in Galway.", "D2:1"]]
+  }
+  samples = [copy.deepcopy(value)]
+  for _ in range(rng.randrange(1, 4)):
+    # Mostly within what is read; a change of the sample itself can take that away.
+    part = samples[0].get(rng.choice(("conversation", "observation")))
+    _mutate(part if isinstance(part, dict) and part and rng.random() < 0.9 else samples[0], rng)
+  if rng.random() < 0.1:
+    samples = _mutate(samples, rng)
+  data = json.dumps(samples).encode()
+  if rng.random() < 0.05:
+    data = data[: rng.randrange(len(data))] + bytes(rng.randrange(256) for _ in range(3))
+  path.write_bytes(data)
+  try:
+    streams, skips = load_locomo(path)
+  except InputError as error:
+    assert len(str(error).splitlines()) == 1, repr(str(error))
+    return "refused"
+  for stream in streams:
+    check_executable(stream)
+  return "skips" if skips else "read"
+
+
+def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path):
+  outcomes = collections.Counter(fuzz(tmp_path / "fuzz.json", seed) for seed in range(FUZZ))
+  assert len(outcomes) == 3 and min(outcomes.values()) > FUZZ // 20, outcomes
 
 
 def test_real_file(data_dir):

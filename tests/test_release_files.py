@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 
 import pytest
 
@@ -102,6 +103,39 @@ def test_every_source_is_loaded_with_its_skips(monkeypatch, tmp_path):
   assert skips["halumem: bad"] == 2 and "halumem: fine" not in skips
   assert skips["locomo: odd"] == 2 and skips["locomo: conversation given twice"] == 1
   assert set(load_release(ReleaseFiles(halumem=(tmp_path,)))[0]) == {"halumem"}
+
+
+def test_factconsolidation_is_whole_and_by_subject_where_it_is_not_too_large(monkeypatch):
+  claims = tuple(Claim(f"{i}", f"x {i}") for i in range(4))
+  sizes = [Stream(f"own:{n}", "own", claims[:n], "p") for n in (2, 3, 4)]
+  monkeypatch.setattr(release_files, "load_factconsolidation", lambda paths: (sizes, {}))
+  monkeypatch.setattr(release_files, "by_subject", lambda streams: [s.stream_id for s in streams])
+  monkeypatch.setattr(release_files, "with_scenes", lambda streams, max_pairs: (streams, max_pairs))
+  monkeypatch.setattr(release_files, "MAX_BY_SUBJECT", 3)
+  loaded, _ = load_release(ReleaseFiles(factconsolidation=("any",)))
+  assert loaded[WHOLE] == sizes
+  assert loaded["factconsolidation"] == (["own:2", "own:3"], release_files.MAX_SCENES)
+
+
+def test_files_come_in_the_order_of_their_paths(tmp_path):
+  names = ("z.json", "a/x.json", "a/b/y.jsonl", "m/a.json")
+  paths = [write(tmp_path / name, json.dumps(RECORDS["halumem"])) for name in names]
+  assert find_release_files(tmp_path).halumem == tuple(sorted(paths))
+
+
+def test_a_folder_below_that_cannot_be_listed_stops(monkeypatch, tmp_path):
+  write(tmp_path / "x.json", json.dumps(RECORDS["halumem"]))
+  (tmp_path / "closed").mkdir()
+  scandir = os.scandir
+
+  def refuse(folder):
+    if os.path.basename(folder) == "closed":
+      raise PermissionError(13, "Permission denied", str(folder))
+    return scandir(folder)
+
+  monkeypatch.setattr(os, "scandir", refuse)
+  with pytest.raises(InputError, match=r"closed: cannot be listed \(Permission denied\)"):
+    find_release_files(tmp_path)
 
 
 def test_the_real_files_are_all_known(data_dir):

@@ -16,7 +16,6 @@ from smoke_runs import (
   STEPS,
   Scripts,
   compiled_once,
-  learner_of,
   listing,
   smoke_flags,
   smoke_run,
@@ -28,7 +27,7 @@ from tarl_jax.data.dataset import build_split, load_encoder, load_sources, read_
 from tarl_jax.errors import InputError
 from tarl_jax.inputs import PolicyInputs
 from tarl_jax.training import loop
-from tarl_jax.training.learner import TrainState
+from tarl_jax.training.learner import TrainState, make_learner
 from tarl_jax.training.workdir import open_checkpoints, read_stamp
 from tarl_jax.training.writers import read_metrics
 
@@ -63,7 +62,7 @@ def config() -> Config:
 
 def final_state(workdir: pathlib.Path, sizes: PolicyInputs) -> tuple[int, TrainState]:
   stamp = read_stamp(workdir)
-  like = jax.eval_shape(learner_of(sizes, stamp.config).init, jax.random.key(0))
+  like = jax.eval_shape(make_learner(sizes, stamp.config).init, jax.random.key(0))
   with open_checkpoints(workdir, 0, stamp) as checkpoints:
     found = checkpoints.restore_latest(like)
   assert found is not None

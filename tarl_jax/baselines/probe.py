@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from tarl_jax.config import Config
+from tarl_jax.data.pipeline import training_rows
 from tarl_jax.evaluation.judging import Predictions
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.losses import LossConfig
-from tarl_jax.training.batches import batch_indices
 from tarl_jax.training.learner import make_learner, predict_all
 from tarl_jax.types import Status
 
@@ -87,9 +87,9 @@ def probe(
   learner = make_learner(sizes, dataclasses.replace(config, opt=opt, loss=_ACTION_ONLY))
   state = learner.init(jax.random.key(seed))
   data = jax.tree.map(jnp.asarray, (train, _labels(action, train.entries.shape[1])))
+  batches = training_rows(len(action), opt.batch_size, seed, process_index=0, process_count=1)
   for step in range(steps):
-    rows = batch_indices(seed, step, len(action), opt.batch_size)
-    state, _ = learner.step(state, *data, jnp.asarray(rows))
+    state, _ = learner.step(state, *data, jnp.asarray(batches[step]))
   _, decision = predict_all(learner, state.params, state.temperature, test)
   none = np.full(len(decision.action), config.data.num_visible, np.int32)
   return Predictions(

@@ -15,9 +15,10 @@ from typing import NoReturn
 
 from tarl_jax.config import Config
 from tarl_jax.data import audits, settings
-from tarl_jax.data.datasheet import LICENCES, Build, write_datasheet
+from tarl_jax.data.datasheet import Build, write_datasheet
 from tarl_jax.data.duplicates import Duplicates
 from tarl_jax.data.generated import generate
+from tarl_jax.data.licences import SOURCES
 from tarl_jax.data.record import Stream
 from tarl_jax.data.release_files import WHOLE, ReleaseFiles, find_release_files, load_release
 from tarl_jax.entry import quiet_libraries
@@ -134,7 +135,7 @@ def build(files: ReleaseFiles, encoder: str, weights: str) -> Build:
 
 
 def _report(made: Build, files: ReleaseFiles, seconds: float) -> None:
-  for name in LICENCES:
+  for name in SOURCES:
     if not made.streams.get(name):
       print(f"{name}: missing, no file of it was found; the audits cover the others alone")
   for path in files.unknown:

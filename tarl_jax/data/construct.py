@@ -49,7 +49,8 @@ _BOUNDED = re.compile(r"\b(until|for the next|temporarily|this (?:week|month|sum
 
 def seeded(*parts: object) -> np.random.Generator:
   """A generator that depends on `parts` alone, equal in every process."""
-  digest = hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).digest()
+  content = "\x1f".join(map(str, parts)).encode("utf-8", "surrogatepass")
+  digest = hashlib.blake2b(content, digest_size=16).digest()
   return np.random.default_rng(int.from_bytes(digest, "big"))
 
 

@@ -27,6 +27,7 @@ from tarl_jax.data.record import Claim, Stream, read_streams
 from tarl_jax.data.release_files import WHOLE, ReleaseFiles, load_release
 from tarl_jax.data.settings import SPLITS, Part, Parts
 from tarl_jax.errors import InputError
+from tarl_jax.files import replace_file
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.cache import encode_cached
 from tarl_jax.models.encoder import Encoder, make_encoder
@@ -202,12 +203,14 @@ def build_split(
 
 
 def save_vocabulary(path: pathlib.Path, idf: Mapping[str, float]) -> None:
-  """Writes the idf table with its digest, which `read_vocabulary` checks."""
+  """Writes the idf table with its digest, which `read_vocabulary` checks.
+
+  Raises:
+    InputError: if it cannot be written; what was there is unchanged.
+  """
   content = json.dumps(idf, sort_keys=True, ensure_ascii=True)
   digest = hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
-  part = path.with_suffix(".part")
-  part.write_text(f"{digest}\n{content}\n", encoding="ascii")
-  part.replace(path)
+  replace_file(path, f"{digest}\n{content}\n")
 
 
 def read_vocabulary(path: pathlib.Path) -> dict[str, float]:

@@ -18,19 +18,12 @@ import numpy as np
 
 from tarl_jax.data.audits import Audit
 from tarl_jax.data.label_audit import KINDS, replay
+from tarl_jax.data.licences import SOURCES
 from tarl_jax.data.record import PROVENANCES, Stream
 from tarl_jax.data.settings import SPLITS, Part
+from tarl_jax.files import replace_file
 from tarl_jax.types import ACTION_LABELS
 
-# Source, licence, whom to credit.
-LICENCES = {
-  "halumem": ("HaluMem (MemTensor/HaluMem), dialogues", "CC BY-NC-ND 4.0"),
-  "halumem_stages": ("HaluMem (MemTensor/HaluMem), construction stages", "CC BY-NC-ND 4.0"),
-  "locomo": ("LoCoMo (snap-research/LoCoMo)", "CC BY-NC 4.0"),
-  "longmemeval": ("LongMemEval (xiaowu0162/LongMemEval)", "MIT"),
-  "factconsolidation": ("FactConsolidation (HUST-AI-HYZ/MemoryAgentBench)", "MIT"),
-  "generated": ("generated from the fact quads of this package", "Apache-2.0"),
-}
 _RULES = (
   ("says nothing to keep", "noop", "noop"),
   ("same fact, same value", "noop", "noop"),
@@ -82,7 +75,7 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def _sources(build: Build) -> str:
   rows = []
-  for source, (name, licence) in LICENCES.items():
+  for source, (name, licence) in SOURCES.items():
     streams = build.streams.get(source, ())
     size = (
       (len({s.person for s in streams}), len(streams), sum(len(s.claims) for s in streams))
@@ -196,9 +189,7 @@ def write_datasheet(folder: pathlib.Path, build: Build) -> None:
     for i, title in enumerate(("Accepted", "Pending", "History"))
   }
   _draw_histograms(folder / "ledger_sizes.png", ledgers)
-  part = folder / "datasheet.md.part"
-  part.write_text(describe(build), encoding="utf-8")
-  part.replace(folder / "datasheet.md")
+  replace_file(folder / "datasheet.md", describe(build))
 
 
 def _save(figure: plt.Figure, path: pathlib.Path) -> None:

@@ -10,8 +10,7 @@ import collections
 import datetime
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from tarl_jax.data.halumem import read_uuid
 from tarl_jax.data.halumem_frames import LABELS, VERBATIM, Taste
@@ -73,7 +72,7 @@ class _Reader:
     preferences = fields.child("preferences")
     tastes = [
       self._taste(point, kind)
-      for kind in _raw(preferences)
+      for kind in preferences.names()
       for point in _points(_initial(preferences, kind))
     ]
     name = fixed.child("basic_info").text("name").strip()
@@ -120,10 +119,10 @@ class _Reader:
 
   def _section(self, fields: Fields, section: str) -> Section:
     if section != _TIES:
-      names = [name for name in _raw(fields) if name in LABELS or name in VERBATIM]
+      names = [name for name in fields.names() if name in LABELS or name in VERBATIM]
       return self._values(fields, names)
     ties: Section = {}
-    for other in _raw(fields):
+    for other in fields.names():
       known = fields.child(other)
       role = known.text("relationship_type").strip() or "contact"
       ties[" ".join(_CAMEL.sub(" ", other).split())] = (role, known.text("description").strip())
@@ -133,7 +132,7 @@ class _Reader:
     """Numbers as texts, underscores as blanks, nothing as an empty text."""
     values: Section = {}
     for name in names:
-      value = _raw(fields).get(name)
+      value = fields.raw(name)
       if isinstance(value, bool) or not isinstance(value, str | int | float | None):
         self.skips["value that is neither text nor number"] += 1
         continue
@@ -175,10 +174,6 @@ def load_halumem_stages(
   return streams, reader.skips
 
 
-def _raw(fields: Fields) -> Mapping[str, Any]:
-  return fields._value
-
-
 def _initial(fields: Fields, name: str) -> Fields:
   """A part of the profile: as it is in the first stage, under `init` in the later ones."""
   if not fields.has(name):
@@ -188,9 +183,8 @@ def _initial(fields: Fields, name: str) -> Fields:
 
 
 def _points(fields: Fields) -> list[Fields]:
-  place = fields._where
   return [
-    Fields(value, f"{place}, memory point {i}")
+    Fields(value, f"{fields.where}, memory point {i}")
     for i, value in enumerate(fields.items("memory_points", optional=True))
   ]
 

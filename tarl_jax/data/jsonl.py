@@ -1,4 +1,4 @@
-"""Typed reading of JSON Lines: every fault names the file, the line and the field."""
+"""Typed reading of JSON and JSON Lines: every fault names the file, the line and the field."""
 
 import datetime
 import json
@@ -26,17 +26,31 @@ def to_iso(time: int | None) -> str | None:
   return when.replace(tzinfo=None).isoformat() + "Z"  # strftime does not pad a year before 1000
 
 
+def one_line(text: str) -> str:
+  """A text of a file as a part of a sentence, without what breaks lines."""
+  return " ".join(text.split())
+
+
 class Fields:
-  """Typed access to one JSON object; a wrong field stops with its place in the file."""
+  """Typed access to one JSON object; a wrong field stops with `where`, its place in the file."""
 
   def __init__(self, value: Any, where: str):
     if not isinstance(value, dict):
       raise InputError(f"{where}: expected a JSON object, found {type(value).__name__}.")
-    self._value, self._where = value, where
+    self._value, self.where = value, where
+
+  def names(self) -> tuple[str, ...]:
+    """The fields that are there, in the order of the file."""
+    return tuple(self._value)
+
+  def raw(self, name: str) -> Any:
+    """The value of a field unchecked, None where it is absent."""
+    return self._value.get(name)
 
   def fail(self, name: str, expected: str) -> InputError:
     found = "nothing" if name not in self._value else repr(self._value[name])[:60]
-    return InputError(f"{self._where}, field '{name}': expected {expected}, found {found}.")
+    place = f"{self.where}, field '{one_line(name)}'"
+    return InputError(f"{place}: expected {expected}, found {found}.")
 
   def text(self, name: str, default: str | None = None) -> str:
     value = self._value.get(name, default)
@@ -101,7 +115,7 @@ class Fields:
   def child(self, name: str) -> "Fields":
     if name not in self._value:
       raise self.fail(name, "a JSON object")
-    return Fields(self._value[name], f"{self._where}, field '{name}'")
+    return Fields(self._value[name], f"{self.where}, field '{one_line(name)}'")
 
   def has(self, name: str) -> bool:
     return self._value.get(name) is not None
@@ -125,3 +139,25 @@ def read_jsonl(path: str | pathlib.Path) -> Iterator[tuple[Fields, str]]:
     except (ValueError, RecursionError) as error:
       raise InputError(f"{where}: is not JSON ({error}); the file may be cut off.") from None
     yield Fields(value, where), where
+
+
+def read_json_list(path: str | pathlib.Path, what: str) -> list[Any]:
+  """The values of a JSON file that is one list of `what`, at least one.
+
+  Raises:
+    InputError: naming the file, where it cannot be read or is no such list.
+  """
+  try:
+    text = pathlib.Path(path).read_text(encoding="utf-8-sig")
+  except OSError as error:
+    raise InputError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
+  except UnicodeDecodeError as error:
+    raise InputError(f"{path}: is not UTF-8 text (byte {error.start}); convert it.") from None
+  try:
+    values = json.loads(text)
+  except (ValueError, RecursionError) as error:
+    raise InputError(f"{path}: is not JSON ({error}); the file may be cut off.") from None
+  if not isinstance(values, list) or not values:
+    found = "an empty list" if values == [] else type(values).__name__
+    raise InputError(f"{path}: expected a list of {what}, found {found}.")
+  return values

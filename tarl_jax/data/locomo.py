@@ -7,13 +7,12 @@ observations mean for a memory is in `locomo_gold.py`.
 
 import collections
 import datetime
-import json
 import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tarl_jax.data.jsonl import Fields, minutes
+from tarl_jax.data.jsonl import Fields, minutes, one_line, read_json_list
 from tarl_jax.data.locomo_gold import Conversation, Observation, Session, Turn, read_gold
 from tarl_jax.data.record import Stream
 from tarl_jax.data.weave import weave
@@ -23,9 +22,10 @@ _DATE = re.compile(r"(\d{1,2}):(\d{2})\s*(am|pm) on (\d{1,2}) ([A-Z][a-z]+),? (\
 _MONTHS = (
   "january february march april may june july august september october november december".split()
 )
-_SESSION = re.compile(r"session_(\d+)")
-_DATED = re.compile(r"session_(\d+)_date_time")
-_NOTED = re.compile(r"session_(\d+)_observation")
+# Numbers as they are written: "session_01" is not the name of session 1.
+_SESSION = re.compile(r"session_(0|[1-9][0-9]{0,5})")
+_DATED = re.compile(_SESSION.pattern + "_date_time")
+_NOTED = re.compile(_SESSION.pattern + "_observation")
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
 
@@ -43,7 +43,7 @@ def load_locomo(path: str | pathlib.Path) -> tuple[list[Stream], collections.Cou
   skips: collections.Counter[str] = collections.Counter()
   streams: list[Stream] = []
   seen: set[str] = set()
-  for i, value in enumerate(_read_samples(pathlib.Path(path))):
+  for i, value in enumerate(read_json_list(path, "conversations")):
     conversation = _read_conversation(value, f"{path}, sample {i}", skips)
     if conversation.person in seen:
       skips["conversation given twice"] += 1
@@ -55,26 +55,9 @@ def load_locomo(path: str | pathlib.Path) -> tuple[list[Stream], collections.Cou
   return streams, +skips
 
 
-def _read_samples(path: pathlib.Path) -> list[Any]:
-  try:
-    text = path.read_text(encoding="utf-8-sig")
-  except OSError as error:
-    raise InputError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-  except UnicodeDecodeError as error:
-    raise InputError(f"{path}: is not UTF-8 text (byte {error.start}); convert it.") from None
-  try:
-    samples = json.loads(text)
-  except (ValueError, RecursionError) as error:
-    raise InputError(f"{path}: is not JSON ({error}); the file may be cut off.") from None
-  if not isinstance(samples, list) or not samples:
-    found = "an empty list" if samples == [] else type(samples).__name__
-    raise InputError(f"{path}: expected a list of conversations, found {found}.")
-  return samples
-
-
 def _read_conversation(value: Any, where: str, skips: collections.Counter[str]) -> Conversation:
   person = Fields(value, where).text("sample_id")
-  where = f"{where} ({person})"
+  where = f"{where} ({one_line(person)})"
   fields = Fields(value, where)
   talk, notes = fields.child("conversation"), fields.child("observation")
   speakers = talk.text("speaker_a"), talk.text("speaker_b")
@@ -141,7 +124,7 @@ def _read_observations(
     for place, item in enumerate(fields.items(speaker)):
       if not isinstance(item, list) or not item or not isinstance(item[0], str):
         raise InputError(
-          f"{where}, field '{speaker}', item {place}: expected [text, evidence], "
+          f"{where}, field '{one_line(speaker)}', item {place}: expected [text, evidence], "
           f"found {repr(item)[:60]}."
         )
       if item[0].strip():

@@ -9,13 +9,12 @@ alone) and in the S and M shapes (among others). What a record means for a memor
 import collections
 import dataclasses
 import datetime
-import json
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tarl_jax.data.jsonl import Fields, minutes
+from tarl_jax.data.jsonl import Fields, minutes, read_json_list
 from tarl_jax.data.longmemeval_evidence import Record, Session, Turn
 from tarl_jax.data.longmemeval_gold import read_gold
 from tarl_jax.data.record import Stream
@@ -46,7 +45,7 @@ def load_longmemeval(
   skips: collections.Counter[str] = collections.Counter()
   records: dict[str, tuple[str, Record]] = {}
   for path in sorted(map(pathlib.Path, paths)):
-    for i, value in enumerate(_read_values(path)):
+    for i, value in enumerate(read_json_list(path, "questions")):
       fields = Fields(value, f"{path}, record {i}")
       question = fields.text("question_id")
       if not question or not question.isprintable():
@@ -71,23 +70,6 @@ def load_longmemeval(
     else:
       skips["question without claims"] += 1
   return streams, +skips
-
-
-def _read_values(path: pathlib.Path) -> list[Any]:
-  try:
-    text = path.read_text(encoding="utf-8-sig")
-  except OSError as error:
-    raise InputError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-  except UnicodeDecodeError as error:
-    raise InputError(f"{path}: is not UTF-8 text (byte {error.start}); convert it.") from None
-  try:
-    values = json.loads(text)
-  except (ValueError, RecursionError) as error:
-    raise InputError(f"{path}: is not JSON ({error}); the file may be cut off.") from None
-  if not isinstance(values, list) or not values:
-    found = "an empty list" if values == [] else type(values).__name__
-    raise InputError(f"{path}: expected a list of questions, found {found}.")
-  return values
 
 
 def _read_record(value: Any, key: str, where: str, skips: collections.Counter[str]) -> Record:

@@ -18,6 +18,7 @@ import numpy as np
 
 from tarl_jax.data.order import epoch_order
 from tarl_jax.errors import InputError
+from tarl_jax.files import replace_file
 
 _FILE = "pipeline.json"
 
@@ -125,14 +126,12 @@ def check_fingerprint(folder: pathlib.Path, expected: Fingerprint, *, resumes: b
 
   Raises:
     InputError: for a run that `resumes`, naming what differs, or that the fingerprint is
-      missing or damaged. Nothing is written then.
+      missing or damaged; for one that starts, that it cannot be written. Nothing is written then.
   """
   path = folder / _FILE
   if not resumes:
     folder.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(dataclasses.asdict(expected), indent=2) + "\n", encoding="utf-8")
-    part.replace(path)
+    replace_file(path, json.dumps(dataclasses.asdict(expected), indent=2) + "\n")
     return
   found = _read(path)
   differs = [

@@ -22,6 +22,7 @@ import tensorflow_datasets as tfds
 from tarl_jax.config import DataConfig, GeneratedConfig
 from tarl_jax.data.columns import STEPS, Layout, from_columns, layout, to_columns
 from tarl_jax.data.dataset import load_sources
+from tarl_jax.data.licences import SOURCES
 from tarl_jax.data.record import Stream
 from tarl_jax.data.release_files import find_release_files, load_release
 from tarl_jax.data.settings import SPLITS, Part, Parts, in_domain
@@ -29,15 +30,6 @@ from tarl_jax.errors import InputError
 
 _NAME = "tarl_mem"
 _OURS = "generated"
-# Source -> (licence, where it is published).
-SOURCES = {
-  "halumem": ("CC BY-NC-ND 4.0", "HaluMem, MemTensor/HaluMem on Hugging Face"),
-  "halumem_stages": ("CC BY-NC-ND 4.0", "HaluMem, stage files of MemTensor/HaluMem"),
-  "locomo": ("CC BY-NC 4.0", "LoCoMo, snap-research/locomo on GitHub"),
-  "longmemeval": ("MIT", "LongMemEval, xiaowu0162/LongMemEval on GitHub"),
-  "factconsolidation": ("MIT", "FactConsolidation, of MemoryAgentBench"),
-  _OURS: ("Apache-2.0", "made by tarl_jax.data.generated, which ships with the project"),
-}
 RELEASED = tuple(name for name in SOURCES if name != _OURS)
 GENERATED = GeneratedConfig(train_streams=240, val_streams=15, test_streams=30)
 
@@ -72,8 +64,8 @@ class TarlMem(tfds.core.GeneratorBasedBuilder):
   )
 
   def _info(self) -> tfds.core.DatasetInfo:
-    licences = [f"{name}: {SOURCES[name][0]}" for name in self.builder_config.sources]
-    published = [f"{name}: {SOURCES[name][1]}" for name in self.builder_config.sources]
+    licences = [f"{name}: {SOURCES[name].licence}" for name in self.builder_config.sources]
+    published = [f"{name}: {SOURCES[name].title}" for name in self.builder_config.sources]
     return tfds.core.DatasetInfo(
       builder=self,
       description=(

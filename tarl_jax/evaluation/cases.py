@@ -12,6 +12,7 @@ from tarl_jax.data.examples import featurize
 from tarl_jax.data.moments import Moment, case_moments
 from tarl_jax.data.record import Case, read_cases
 from tarl_jax.evaluation.policies import best_seed, load_same_encoder, predict
+from tarl_jax.files import replace_file
 from tarl_jax.models.interaction import interaction_signals
 from tarl_jax.models.policy import Decision
 from tarl_jax.training.workdir import read_stamp
@@ -35,7 +36,8 @@ def decide_cases(workdir: pathlib.Path, path: pathlib.Path) -> list[dict[str, An
     (trust in the candidate less trust in what it is about), debatable.
 
   Raises:
-    InputError: for an unusable case file (naming line and field) or workdir.
+    InputError: for an unusable case file (naming line and field) or workdir, or where
+      `cases.json` cannot be written.
   """
   cases = read_cases(path)
   stamp = read_stamp(workdir)
@@ -51,9 +53,7 @@ def decide_cases(workdir: pathlib.Path, path: pathlib.Path) -> list[dict[str, An
     _answer(case, moment, jax.tree.map(lambda leaf, i=i: leaf[i], decisions))
     for i, (case, moment) in enumerate(zip(cases, moments, strict=True))
   ]
-  part = workdir / "cases.json.part"
-  part.write_text(json.dumps(answers, indent=2) + "\n", encoding="utf-8")
-  part.replace(workdir / "cases.json")
+  replace_file(workdir / "cases.json", json.dumps(answers, indent=2) + "\n")
   # A lone surrogate, which JSON can hold, is no character that a terminal could print.
   print(format_answers(answers, cases).encode("utf-8", "backslashreplace").decode())
   return answers

@@ -26,6 +26,7 @@ from tarl_jax.evaluation import plots
 from tarl_jax.evaluation.judging import Predictions, judge_split
 from tarl_jax.evaluation.policies import load_same_encoder, predict
 from tarl_jax.evaluation.scores import METRICS, parts, score, summarize
+from tarl_jax.files import replace_file
 from tarl_jax.models.encoder import Encoder
 from tarl_jax.training.loop import example_sizes
 from tarl_jax.training.workdir import Stamp, read_stamp, seed_folder
@@ -39,7 +40,8 @@ def evaluate(workdir: pathlib.Path) -> Results:
   """Scores the run in `workdir`, writes `results.json` and plots, prints the table.
 
   Raises:
-    InputError: for a missing or damaged run, or data other than it was trained on.
+    InputError: for a missing or damaged run, data other than it was trained on, or a file that
+      cannot be written.
   """
   stamp = read_stamp(workdir)
   sources = load_sources(stamp.config.data)
@@ -130,9 +132,7 @@ def _write_json(path: pathlib.Path, value: Any) -> None:
   clean = jax.tree.map(
     lambda leaf: None if isinstance(leaf, float) and not np.isfinite(leaf) else leaf, value
   )
-  part = path.with_name(path.name + ".part")
-  part.write_text(json.dumps(clean, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-  part.replace(path)
+  replace_file(path, json.dumps(clean, indent=2, allow_nan=False) + "\n")
 
 
 def format_results(results: Results) -> str:

@@ -18,9 +18,7 @@ damaged shard is seen, dropped with a message and encoded again.
 import hashlib
 import io
 import logging
-import os
 import pathlib
-import uuid
 import zipfile
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,6 +27,7 @@ import numpy as np
 import tqdm
 
 from tarl_jax.errors import InputError
+from tarl_jax.files import replace_file
 from tarl_jax.models.encoder import Encoder, TextEncoding, empty_encoding
 
 CHUNK = 512
@@ -139,17 +138,7 @@ def _write_shard(folder: pathlib.Path, shard: _Shard) -> None:
   buffer = io.BytesIO()
   np.savez(buffer, **shard._asdict())
   data = buffer.getvalue()
-  name = _digest(data)
-  temporary = folder / f"{name}.{uuid.uuid4().hex}.tmp"
-  try:
-    temporary.write_bytes(data)
-    os.replace(temporary, folder / f"{name}.npz")
-  except OSError as error:
-    raise InputError(
-      f"{folder}: the cache cannot be written ({error.strerror}); free space or choose another."
-    ) from None
-  finally:
-    temporary.unlink(missing_ok=True)
+  replace_file(folder / f"{_digest(data)}.npz", data)
 
 
 def _read_shard(path: pathlib.Path, encoder: Encoder) -> _Shard | None:

@@ -2,7 +2,7 @@
 
 workdir/run.json           settings and digests of data and encoder, checked when read
 workdir/vocabulary.json    idf table, with its digest
-workdir/seed_0/            config.json, metrics.jsonl, tensorboard/, checkpoints/
+workdir/seed_0/            config.json, pipeline.json, metrics.jsonl, tensorboard/, checkpoints/
 workdir/results.json, cases.json, *.png     written by eval.py
 """
 
@@ -12,6 +12,7 @@ import pathlib
 
 from tarl_jax.config import Config, fingerprint, make_config, to_dict
 from tarl_jax.errors import InputError
+from tarl_jax.files import replace_file
 from tarl_jax.training.checkpoints import Checkpoints
 
 BEST_OF = "macro_f1"  # validation metric whose highest value marks the best checkpoint
@@ -71,11 +72,13 @@ def check_same_run(workdir: pathlib.Path, stamp: Stamp) -> None:
 
 
 def write_stamp(workdir: pathlib.Path, stamp: Stamp) -> None:
-  """Writes `run.json`, atomically."""
+  """Writes `run.json`, atomically.
+
+  Raises:
+    InputError: if it cannot be written; what was there is unchanged.
+  """
   content = dataclasses.asdict(stamp) | {"config": to_dict(stamp.config)}
-  part = workdir / "run.json.part"
-  part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-  part.replace(workdir / "run.json")
+  replace_file(workdir / "run.json", json.dumps(content, indent=2) + "\n")
 
 
 def read_stamp(workdir: pathlib.Path) -> Stamp:

@@ -7,7 +7,6 @@ Knows neither what a metric means nor when it is measured.
 import json
 import logging
 import math
-import os
 import pathlib
 import time
 from collections.abc import Mapping
@@ -15,18 +14,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from tarl_jax.errors import InputError
+from tarl_jax.files import replace_file
 
 _log = logging.getLogger(__name__)
-
-
-def _replace(path: pathlib.Path, content: bytes) -> None:
-  """Writes a file so that a crash leaves the old or the new content, never a part."""
-  partial = path.with_name(path.name + ".partial")
-  with open(partial, "wb") as file:
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
-  os.replace(partial, path)
 
 
 def _read_lines(path: pathlib.Path) -> list[tuple[bytes, dict[str, Any]]]:
@@ -86,7 +76,7 @@ class MetricWriter:
     content = json.dumps(config, indent=2, sort_keys=True) + "\n"
     try:
       self._folder.mkdir(parents=True, exist_ok=True)
-      _replace(self._folder / "config.json", content.encode())
+      replace_file(self._folder / "config.json", content)
       self._file = open(self._path, "ab", buffering=0)
     except OSError as error:
       raise InputError(
@@ -117,12 +107,13 @@ class MetricWriter:
     TensorBoard the later points are hidden.
 
     Raises:
-      InputError: naming a line that is no line of metrics; nothing is changed then.
+      InputError: naming a line that is no line of metrics, or saying that the file cannot be
+        written; nothing is changed then.
     """
     lines = _read_lines(self._path)
     kept = b"".join(line + b"\n" for line, value in lines if value["step"] <= step)
     self._file.close()
-    _replace(self._path, kept)
+    replace_file(self._path, kept)
     self._file = open(self._path, "ab", buffering=0)
     if self._tensorboard is not None:
       self._tensorboard.close()
