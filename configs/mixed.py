@@ -1,7 +1,8 @@
-"""HaluMem and LoCoMo mixed with the generated source, MiniLM text features.
+"""All real sources mixed with the generated one, MiniLM text features.
 
 For deciding claims of one's own: the generated source teaches the kinds that the real files
-lack, the real files teach real wording.
+lack, the real files teach real wording. --config.data.generated.hold_out=False adds the domains and
+kinds that are kept from training for measuring.
 
 python train.py --config=configs/mixed.py --workdir=runs/mixed
 python eval.py --workdir=runs/mixed --cases=FILE.jsonl

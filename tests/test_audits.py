@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from tarl_jax.baselines.probe import probe
 from tarl_jax.config import Config, OptConfig
 from tarl_jax.data import audits
+from tarl_jax.data.examples import PAIR_SOURCE_SIGNALS
 from tarl_jax.data.generated import generate
 from tarl_jax.data.label_audit import KINDS, label_faults, replay
 from tarl_jax.data.record import Claim, Gold, Stream
@@ -317,6 +318,33 @@ def test_a_probe_sees_what_gives_the_label_away_and_nothing_else(monkeypatch, by
   assert {name for name, found in scores.items() if found["t"] > 0.6} == seeing, scores
   assert all(found["t"] < 0.4 for name, found in scores.items() if name not in seeing), scores
   assert all(np.isnan(found["none"]) for found in scores.values())
+
+
+def test_each_probe_is_shown_its_own_inputs_at_the_examples_alone():
+  told = labelled(0, "nothing").stream
+  claims = tuple(dataclasses.replace(one, subject="Ana") for one in told.claims)
+  part = Part(dataclasses.replace(told, claims=claims), (3, 7, 40))
+  vectors = leakage.encode_sentences({one.text for one in claims}, make_encoder("hashed"))
+  seen = leakage._see([part], vectors, CONFIG)
+  assert seen.action.tolist() == [one.gold.action for one in part.examples]
+  shown = {
+    name: {field for field, leaf in view._asdict().items() if np.any(leaf)}
+    for name, view in seen.views.items()
+  }
+  sizes = {"num_accepted", "num_visible"}
+  places = {"source", "entry_source", "pair_source", "time_signals"}
+  assert shown == {
+    "candidate-only": {"candidate", "claim_signals", *sizes},
+    "source-only": {"source", *sizes},
+    "metadata-only": {*places, *sizes},
+  }
+  metadata = seen.views["metadata-only"]
+  np.testing.assert_array_equal(seen.views["source-only"].source, metadata.source)
+  assert all(len(leaf) == 3 for view in seen.views.values() for leaf in view)
+  for name in ("candidate-only", "source-only"):
+    assert (seen.views[name].num_visible == 1).all(), "says nothing of the memory's size"
+  subject = [PAIR_SOURCE_SIGNALS.index(name) for name in ("same_subject", "other_subject")]
+  assert not metadata.pair_source[..., subject].any(), "whom it is about is in the text"
 
 
 def test_the_policy_learns_a_leaking_source_from_metadata_of_several_entries():
