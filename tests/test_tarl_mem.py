@@ -250,7 +250,7 @@ def test_one_config_a_source_and_all():
 def test_every_config_states_the_licence_of_each_of_its_sources(tmp_path, config):
   info = TarlMem(data_dir=tmp_path, config=config, file_format="array_record").info
   for source in SOURCES if config == "all" else (config,):
-    licence, published = SOURCES[source]
+    published, licence = SOURCES[source]
     for text in (info.description, info.redistribution_info.license):
       assert f"{source}: {licence}" in text
     assert f"{source}: {published}" in info.citation
