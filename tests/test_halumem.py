@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from mutations import mutate
 
 from tarl_jax.data.halumem import load_halumem
 from tarl_jax.data.record import check_executable
@@ -364,45 +365,6 @@ def test_unreadable_files_are_named_with_line_and_field(tmp_path, content, parts
   assert "\n" not in message
 
 
-_JUNK = (
-  None,
-  True,
-  -1,
-  3.5,
-  "",
-  " ",
-  "x",
-  "\ud800",
-  [],
-  {},
-  [None],
-  {"a": 1},
-  "2031-02-30",
-  10**40,
-)
-
-
-def _mutate(value, rng):
-  """One place of the value dropped, doubled or replaced by junk."""
-  places = []
-
-  def walk(node):
-    for key in list(node) if isinstance(node, dict) else range(len(node)):
-      places.append((node, key))
-      if isinstance(node[key], dict | list):
-        walk(node[key])
-
-  walk(value)
-  node, key = places[int(rng.integers(len(places)))]
-  draw = rng.random()
-  if draw < 0.25 and isinstance(node, dict):
-    del node[key]
-  elif draw < 0.4 and isinstance(node, list):
-    node.append(copy.deepcopy(node[key]))
-  else:
-    node[key] = copy.deepcopy(_JUNK[int(rng.integers(len(_JUNK)))])
-
-
 FUZZ = 200
 
 
@@ -417,7 +379,7 @@ def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path, count=FUZZ)
   for _ in range(count):
     people = [copy.deepcopy(good)]
     for _ in range(int(rng.integers(1, 4))):
-      _mutate(people, rng)
+      mutate(people, rng)
     path.write_text("\n".join(map(json.dumps, people)), encoding="utf-8")
     try:
       streams, skips = load_halumem([path])

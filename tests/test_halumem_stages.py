@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from mutations import mutate
 
 from tarl_jax.data.halumem_stages import load_halumem_stages
 from tarl_jax.data.jsonl import to_iso
@@ -428,45 +429,6 @@ def test_unreadable_files_are_named_with_line_and_field(tmp_path, content, parts
   assert "\n" not in message
 
 
-_JUNK = (
-  None,
-  True,
-  -1,
-  3.5,
-  "",
-  " ",
-  "x",
-  "\ud800",
-  [],
-  {},
-  [None],
-  {"a": 1},
-  "2031-02-30",
-  10**40,
-)
-
-
-def _mutate(value, rng):
-  """One place of the value dropped, doubled or replaced by junk."""
-  places = []
-
-  def walk(node):
-    for key in list(node) if isinstance(node, dict) else range(len(node)):
-      places.append((node, key))
-      if isinstance(node[key], dict | list):
-        walk(node[key])
-
-  walk(value)
-  node, key = places[int(rng.integers(len(places)))]
-  draw = rng.random()
-  if draw < 0.25 and isinstance(node, dict):
-    del node[key]
-  elif draw < 0.4 and isinstance(node, list):
-    node.append(copy.deepcopy(node[key]))
-  else:
-    node[key] = copy.deepcopy(_JUNK[int(rng.integers(len(_JUNK)))])
-
-
 FUZZ = 150
 
 
@@ -477,7 +439,7 @@ def test_mutated_files_are_read_or_refused_in_one_sentence(tmp_path, count=FUZZ)
   for _ in range(count):
     lines = [copy.deepcopy(ARC), copy.deepcopy(EVENTS)]
     for _ in range(int(rng.integers(1, 4))):
-      _mutate(lines, rng)
+      mutate(lines, rng)
     path.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     try:
       streams, _ = load_halumem_stages([path])

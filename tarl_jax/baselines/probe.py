@@ -61,7 +61,7 @@ def _labels(action: np.ndarray, num_visible: int) -> Labels:
     reliability=np.full(number, np.nan, np.float32),
     entry_reliability=np.full((number, num_visible), np.nan, np.float32),
     weight=np.ones(number, np.float32),
-    resolves=np.ones(number, np.int32),
+    resolves=np.full(number, num_visible, np.int32),
     outcome=np.full(number, Status.EMPTY, np.int32),
   )
 

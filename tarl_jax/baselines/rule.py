@@ -10,14 +10,13 @@ import numpy as np
 
 from tarl_jax import metrics
 from tarl_jax.data.examples import PAIR_SOURCE_SIGNALS, SOURCE_SIGNALS, TIME_SIGNALS
+from tarl_jax.data.label_table import CLEARLY_LESS, TRUSTED
 from tarl_jax.data.lexical import CLAIM_SIGNALS, PAIR_SIGNALS
 from tarl_jax.evaluation.judging import Predictions
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.models.interaction import INTERACTION_SIGNALS
 from tarl_jax.types import Action, Status
 
-_TRUSTED = 0.65  # DATA.md, sharper rule 7
-_CLEARLY_LESS = 0.25
 _PAIR_NAMES = (*PAIR_SIGNALS, *INTERACTION_SIGNALS)
 
 
@@ -113,7 +112,7 @@ def _same(pair: np.ndarray, close: np.ndarray, thresholds: Thresholds) -> np.nda
 
 def _trusted(inputs: PolicyInputs) -> np.ndarray:
   hedged = _any(np.asarray(inputs.claim_signals), CLAIM_SIGNALS, ("hedge", "hearsay"))
-  return (_pick(np.asarray(inputs.source), SOURCE_SIGNALS, "reliability") > _TRUSTED) & ~hedged
+  return (_pick(np.asarray(inputs.source), SOURCE_SIGNALS, "reliability") > TRUSTED) & ~hedged
 
 
 def _conflict_action(inputs: PolicyInputs, time: np.ndarray, best: np.ndarray) -> np.ndarray:
@@ -124,7 +123,7 @@ def _conflict_action(inputs: PolicyInputs, time: np.ndarray, best: np.ndarray) -
   newer = _pick(time, TIME_SIGNALS, "newer") > 0.5
   older = _any(time, TIME_SIGNALS, ("older", "candidate_is_over"))
   action = np.where(_trusted(inputs) & newer, Action.REVISE, Action.DEFER_VERIFY)
-  return np.where(older | (old - new > _CLEARLY_LESS), Action.REJECT_CONFLICT, action)
+  return np.where(older | (old - new > CLEARLY_LESS), Action.REJECT_CONFLICT, action)
 
 
 def fit_thresholds(inputs: PolicyInputs, labels: Labels) -> Thresholds:

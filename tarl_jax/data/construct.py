@@ -75,6 +75,15 @@ class Draft(NamedTuple):
   claim: Claim
 
 
+def in_group(draft: Draft, groups: Mapping[str, str]) -> Draft:
+  """The draft with the group that `groups` names for its claim's id; others unchanged."""
+  claim = draft.claim
+  if claim.gold is None or claim.id not in groups:
+    return draft
+  gold = dataclasses.replace(claim.gold, group=groups[claim.id])
+  return Draft(draft.arrival, dataclasses.replace(claim, gold=gold))
+
+
 class Pair(NamedTuple):
   """Two texts for one slot that cannot both hold, and other words for each."""
 

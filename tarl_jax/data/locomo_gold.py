@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tarl_jax.data.construct import Draft, Pair, People, make_claim, seeded
+from tarl_jax.data.construct import Draft, Pair, People, in_group, make_claim, seeded
 from tarl_jax.data.linking import SAME_THING, Overlap, plain
 from tarl_jax.data.record import Gold
 from tarl_jax.data.swap import collect_values, flip_polarity, swap_value
@@ -89,7 +89,7 @@ def read_gold(conversation: Conversation, skips: collections.Counter[str]) -> Pe
   return Person(
     person=conversation.person,
     source="locomo",
-    background=[_in_group(draft, groups) for draft in background + chat],
+    background=[in_group(draft, groups) for draft in background + chat],
     anchors=anchors,
     pairs=[anchor.pair for anchor in anchors],
     overlap=overlap,
@@ -224,11 +224,3 @@ def says_nothing(text: str) -> bool:
 
 def _derived(action: Action, target: str | None, kind: str) -> Gold:
   return Gold(action=action, target=target, provenance="derived", kind=kind)
-
-
-def _in_group(draft: Draft, groups: dict[str, str]) -> Draft:
-  claim = draft.claim
-  if claim.gold is None or claim.id not in groups:
-    return draft
-  gold = dataclasses.replace(claim.gold, group=groups[claim.id])
-  return Draft(draft.arrival, dataclasses.replace(claim, gold=gold))

@@ -5,11 +5,10 @@ the user's own sentences become claims. Knows nothing of the file.
 """
 
 import collections
-import dataclasses
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tarl_jax.data.construct import Draft, Pair, People, make_claim, seeded
+from tarl_jax.data.construct import Draft, Pair, People, in_group, make_claim, seeded
 from tarl_jax.data.linking import PARAPHRASE, SAME_THING, Change, Overlap, values_differ
 from tarl_jax.data.longmemeval_evidence import (
   ASKED,
@@ -60,7 +59,7 @@ def read_gold(record: Record, skips: collections.Counter[str]) -> Person:
   return Person(
     person=record.key,
     source="longmemeval",
-    background=[_in_group(draft, groups) for draft in memory.drafts + _chat(chat)],
+    background=[in_group(draft, groups) for draft in memory.drafts + _chat(chat)],
     anchors=anchors,
     pairs=[*filter(None, pairs), *(anchor.pair for anchor in anchors)],
     overlap=overlap,
@@ -233,11 +232,3 @@ def _chat(chat: Sequence[Said]) -> list[Draft]:
     claim = make_claim(item.key, item.text, "user", gold, observed_at=item.time, subject="user")
     drafts.append(Draft(item.time, claim))
   return drafts
-
-
-def _in_group(draft: Draft, groups: dict[str, str]) -> Draft:
-  claim = draft.claim
-  if claim.gold is None or claim.id not in groups:
-    return draft
-  gold = dataclasses.replace(claim.gold, group=groups[claim.id])
-  return Draft(draft.arrival, dataclasses.replace(claim, gold=gold))
