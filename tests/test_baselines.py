@@ -3,16 +3,17 @@
 import dataclasses
 from types import SimpleNamespace
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from situations import entry, situation, stack
 from small_policy import V, make_labels, random_inputs
 from small_policy import sizes as small_sizes
 
 from tarl_jax.baselines import probe as probe_module
 from tarl_jax.baselines.probe import hide_memory, probe
-from tarl_jax.baselines.rule import Thresholds, decide_by_rule, fit_thresholds, similarity
+from tarl_jax.baselines.rule import decide_by_rule, fit_thresholds
+from tarl_jax.baselines.signals import Thresholds, similarity
 from tarl_jax.baselines.simple import (
   is_write,
   majority,
@@ -20,60 +21,12 @@ from tarl_jax.baselines.simple import (
   write_hold_plain,
 )
 from tarl_jax.config import Config, OptConfig
-from tarl_jax.data.examples import PAIR_SOURCE_SIGNALS, SOURCE_SIGNALS, TIME_SIGNALS
-from tarl_jax.data.lexical import CLAIM_SIGNALS, PAIR_SIGNALS
 from tarl_jax.data.order import epoch_order
-from tarl_jax.inputs import PolicyInputs
-from tarl_jax.models.interaction import INTERACTION_SIGNALS
 from tarl_jax.models.policy import Decision
 from tarl_jax.types import NUM_ACTIONS, Action, Status
 
 APPEND, NOOP, REVISE, REJECT, DEFER = (int(action) for action in Action)
 NONE = V
-NAMES = {
-  "claim_signals": CLAIM_SIGNALS,
-  "pair_signals": (*PAIR_SIGNALS, *INTERACTION_SIGNALS),
-  "time_signals": TIME_SIGNALS,
-  "source": SOURCE_SIGNALS,
-  "entry_source": SOURCE_SIGNALS,
-  "pair_source": PAIR_SOURCE_SIGNALS,
-}
-
-
-def entry(close: float, trust: float = 0.8, **signals: float) -> dict:
-  """An entry by its closeness (cosine and word overlap both) and any named signals."""
-  return {"sentence_cosine": close, "idf_f1": close, "reliability": trust, **signals}
-
-
-def situation(
-  entries: list[dict], trust: float = 0.9, num_pending: int = 0, **said
-) -> PolicyInputs:
-  """One example: `said` are signals of the claim; the last `num_pending` entries are Pending."""
-  parts = {
-    name: np.zeros((V, len(names)) if "entry" in name or "pair" in name or "time" in name
-                   else len(names), np.float32)
-    for name, names in NAMES.items()
-  }  # fmt: skip
-  parts["source"][SOURCE_SIGNALS.index("reliability")] = trust
-  for name, value in said.items():
-    parts["claim_signals"][CLAIM_SIGNALS.index(name)] = value
-  for v, signals in enumerate(entries):
-    for name, value in signals.items():
-      (part,) = [p for p in NAMES if p not in ("claim_signals", "source") and name in NAMES[p]]
-      parts[part][v, NAMES[part].index(name)] = value
-  return PolicyInputs(
-    candidate=np.zeros(2, np.float32),
-    entries=np.zeros((V, 2), np.float32),
-    num_accepted=np.int32(len(entries) - num_pending),
-    num_visible=np.int32(len(entries)),
-    **parts,
-  )
-
-
-def stack(examples: list[PolicyInputs]) -> PolicyInputs:
-  return jax.tree.map(lambda *leaves: np.stack(leaves), *examples)
-
-
 SITUATIONS = {
   # With related = 0.5 and same = 0.8: the situation, the action, the entry it is about.
   "nothing known": (situation([]), APPEND, NONE),

@@ -7,7 +7,7 @@ binary analysis).
 
 import numpy as np
 
-from tarl_jax.baselines.rule import Thresholds, similarity
+from tarl_jax.baselines.signals import Thresholds, similarity
 from tarl_jax.evaluation.judging import Predictions
 from tarl_jax.inputs import Labels, PolicyInputs
 from tarl_jax.types import NUM_ACTIONS, Action
