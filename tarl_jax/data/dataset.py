@@ -19,6 +19,7 @@ import numpy as np
 
 from tarl_jax.config import RELEASE_FIELDS, Config, DataConfig, EncoderConfig, GeneratedConfig
 from tarl_jax.data import lexical, settings
+from tarl_jax.data.ambiguous import ambiguous_new
 from tarl_jax.data.examples import Texts, featurize
 from tarl_jax.data.generated import generate
 from tarl_jax.data.generated_plan import withheld_kinds
@@ -39,7 +40,8 @@ class Split:
   """Streams, their moments in order, and the arrays of the moments, leading axis [E].
 
   Every step of every stream is there, since the memory is rolled out over all of them;
-  `counts` (bool [E]) says which are examples of the split.
+  `counts` (bool [E]) says which are examples of the split; `num_ambiguous` would have been, were
+  they not new points that a live entry resembles (`ambiguous.py`).
   """
 
   streams: list[Stream]
@@ -47,6 +49,7 @@ class Split:
   counts: np.ndarray
   inputs: PolicyInputs
   labels: Labels
+  num_ambiguous: int = 0
 
 
 class Examples(NamedTuple):
@@ -191,14 +194,19 @@ def build_split(
     idf,
   )
   data = config.data
-  moments = stream_moments(streams, texts.vectors(), data.capacities, data.num_visible)
+  vectors = texts.vectors()
+  moments = stream_moments(streams, vectors, data.capacities, data.num_visible)
   inputs, labels = featurize(moments, texts, data.num_visible, interaction_signals)
+  counts = settings.which_count(parts)
+  sources = [stream.source for stream in streams]
+  ambiguous = ambiguous_new(moments, sources, vectors, encoder.name)
   return Split(
     streams=streams,
     moments=moments,
-    counts=settings.which_count(parts),
+    counts=counts & ~ambiguous,
     inputs=inputs,
     labels=labels,
+    num_ambiguous=int(np.sum(counts & ambiguous)),
   )
 
 

@@ -63,6 +63,8 @@ def evaluate(workdir: pathlib.Path) -> Results:
   _write_json(workdir / "results.json", results)
   plots.draw_all(workdir, curves, methods["tarl"], test)
   print(format_results(results))
+  if test.num_ambiguous:
+    print(f"\n{test.num_ambiguous} new points too close to a live entry are left out.")
   return results
 
 

@@ -61,13 +61,13 @@ def train(config: Config, workdir: pathlib.Path) -> None:
     idf = fit_vocabulary(c for part in sources.splits["train"] for c in part.examples)
     save_vocabulary(workdir / "vocabulary.json", idf)
     write_stamp(workdir, stamp)
-    train_split, val_split = (
-      examples_of(build_split(sources.splits[name], config, encoder, idf))
-      for name in ("train", "val")
-    )
+    built = [build_split(sources.splits[name], config, encoder, idf) for name in ("train", "val")]
+    train_split, val_split = map(examples_of, built)
     print(
       f"{len(train_split.labels.action)} training and {len(val_split.labels.action)} "
-      f"validation examples; {sum(sources.skips.values())} records of the sources skipped"
+      f"validation examples; {sum(sources.skips.values())} records of the sources skipped, "
+      f"{sum(split.num_ambiguous for split in built)} new points too close to a live entry "
+      "left out"
     )
     for seed in config.seeds:
       _train_seed(config, seed, workdir, stamp, train_split, val_split)
