@@ -274,7 +274,7 @@ def test_a_probe_above_its_limit_fails(name, limit):
 
 ROLES = ("user", "tool", "assistant", "friend", "hearsay")
 WORDS = ("apple", "violin", "harbour", "winter", "ladder")
-CONFIG = dataclasses.replace(Config(), opt=OptConfig(batch_size=64, warmup=10), probe_steps=80)
+CONFIG = dataclasses.replace(Config(), opt=OptConfig(batch_size=64, warmup=10, steps=80))
 
 
 def labelled(seed, by):
@@ -298,6 +298,7 @@ def labelled(seed, by):
 
 def linear_probe(config, seed, train, action, test):
   """Stands in for the trained policy: a linear classifier on all that it is shown."""
+  assert config.probe_steps == config.opt.steps  # a probe gets the budget of the policy
   del config, seed
   flat = [
     np.concatenate([np.asarray(leaf, np.float64).reshape(len(leaf), -1) for leaf in view], axis=1)

@@ -17,6 +17,7 @@ from tarl_jax.data.construct import (
   Pair,
   People,
   Scene,
+  Tally,
   make_claim,
   order_of,
   seeded,
@@ -54,7 +55,7 @@ def test_a_seed_is_made_of_any_text():
 
 
 def play(number, steps=8, tally=None, anchor=None):
-  tally = collections.Counter() if tally is None else tally
+  tally = Tally.of() if tally is None else tally
   scene = Scene(PAIR, People("Ines", "Rui"), tally, key=f"k{number}")
   if anchor:
     scene.adopt(anchor, 0)
@@ -116,7 +117,7 @@ def replay(drafts, live=None):
 def test_scenes_follow_the_table_and_meet_every_row():
   rows = collections.Counter()
   labels = collections.defaultdict(set)
-  tally = collections.Counter()
+  tally = Tally.of()
   outcomes = collections.Counter()
   for number in range(400):
     drafts = play(number, tally=tally)
@@ -145,7 +146,10 @@ def test_scenes_follow_the_table_and_meet_every_row():
   assert all(len(labels[text]) == 5 for text in (A, B))  # one text, every label
   assert len(labels[A_TOO]) >= 4
   assert outcomes["confirmed"] > 200 and outcomes["contradicted"] > 20
-  assert min(tally.values()) >= 0.12 * tally.total() and tally.total() == rows.total()
+  assert (
+    min(tally.by_action.values()) >= 0.12 * tally.by_action.total()
+    and tally.by_action.total() == rows.total()
+  )
 
 
 def test_an_anchored_scene_starts_from_the_live_claim():
@@ -186,7 +190,7 @@ def test_a_year_in_the_text_is_never_in_the_future():
   time = 30_000_000 + 2 * 525_600  # in 2029
   for number in range(100):
     pair = PAIR._replace(texts=texts, time=time, restated=((), ()))
-    for draft in Scene(pair, People(), collections.Counter(), key=str(number)).play(6):
+    for draft in Scene(pair, People(), Tally.of(), key=str(number)).play(6):
       when = draft.claim.observed_at
       assert when is None or 1970 + when / 525_960 >= int(draft.claim.text[-5:-1])
 
@@ -414,10 +418,9 @@ def test_flipped_polarity():
 
 def test_equal_in_another_process():
   code = (
-    "import collections\n"
-    "from tarl_jax.data.construct import Pair, People, Scene\n"
+    "from tarl_jax.data.construct import Pair, People, Scene, Tally\n"
     f"pair = Pair('g', {PAIR.texts!r}, 'Ines', {PAIR.time}, 'counterpart', {PAIR.restated!r})\n"
-    "scene = Scene(pair, People('Ines', 'Rui'), collections.Counter(), key='k5')\n"
+    "scene = Scene(pair, People('Ines', 'Rui'), Tally.of(), key='k5')\n"
     "print(scene.play(8))\n"
   )
   env = os.environ | {"PYTHONHASHSEED": "99"}

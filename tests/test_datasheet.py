@@ -149,7 +149,7 @@ def test_a_build_with_a_failed_audit_exits_1_and_says_which(stand_ins, tmp_path,
   out = capsys.readouterr().out
   assert "FAILED  size of the real sources" in out and "passed  in-domain: no dup" in out
   assert "longmemeval: missing" in out and "digest of the examples" in out
-  assert "seconds, at most" in out and "quixotic" not in out
+  assert "training the probes; at most" in out and "quixotic" not in out
   first = (tmp_path / "out" / "datasheet.md").read_bytes()
   assert run(tmp_path) == 1
   assert (tmp_path / "out" / "datasheet.md").read_bytes() == first

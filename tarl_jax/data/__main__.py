@@ -121,7 +121,9 @@ def build(files: ReleaseFiles, encoder: str, weights: str) -> Build:
   built = make_settings(real, whole, generated, duplicates)
   domain = settings.in_domain(real, duplicates)
   tests = {"in-domain": domain["test"], "counterfactual": built["counterfactual"]["test"]}
+  start = time.monotonic()
   probes = probe_scores(domain["train"], tests, make_encoder(encoder, weights or None), Config())
+  probe_seconds = time.monotonic() - start
   found = run_audits(real, built, probes, duplicates)
   oracle = audits.audit_labels(generated)._replace(name="rule oracle, generated")
   return Build(
@@ -131,6 +133,7 @@ def build(files: ReleaseFiles, encoder: str, weights: str) -> Build:
     probes=probes,
     audits=[*found, oracle],
     digest=digest_of(built),
+    probe_seconds=probe_seconds,
   )
 
 
@@ -144,7 +147,10 @@ def _report(made: Build, files: ReleaseFiles, seconds: float) -> None:
     print(f"{'passed' if audit.passed else 'FAILED'}  {audit.name}: {audit.why}")
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
   print(f"digest of the examples {made.digest}")
-  print(f"{seconds:.0f} seconds, at most {peak:.2f} GB of memory")
+  print(
+    f"{seconds:.0f} seconds, {made.probe_seconds:.0f} of them training the probes; at most "
+    f"{peak:.2f} GB of memory"
+  )
 
 
 def main(arguments: Sequence[str]) -> int:

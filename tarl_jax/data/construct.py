@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -152,15 +152,37 @@ class _Option(NamedTuple):
   order: Order
 
 
+class Tally(NamedTuple):
+  """How often each label occurs in a stream."""
+
+  by_action: collections.Counter[Action]
+  by_look: collections.Counter[tuple[str, Action]]  # among claims that look alike without texts
+
+  @classmethod
+  def of(cls, drafts: Iterable[Draft] = ()) -> "Tally":
+    """Of claims that are there before any scene; they count as looking like no other."""
+    actions = (draft.claim.gold.action for draft in drafts if draft.claim.gold)
+    return cls(collections.Counter(actions), collections.Counter())
+
+
+def _look(role: str, time: int | None, arrival: int, live: Claim | None) -> str:
+  """What source and time alone tell of a claim: who speaks, and when against the live entry."""
+  if time is None:
+    return f"{role} unknown"
+  if live is not None and time == live.observed_at:
+    return f"{role} equal"
+  return f"{role} newest" if time == arrival else f"{role} late"
+
+
 class Scene:
   """A chain of claims about one slot; the label follows from what is live at that moment.
 
   Source and time are drawn first and whether the text agrees with the live entry second,
-  so that neither says what the label is. `tally` counts the labels of the stream so far
-  and steers towards the rare ones.
+  so that neither says what the label is. `tally` counts the labels of the stream so far,
+  in all and by what source and time alone would tell, and steers towards the rare ones.
   """
 
-  def __init__(self, pair: Pair, people: People, tally: collections.Counter, *, key: str):
+  def __init__(self, pair: Pair, people: People, tally: Tally, *, key: str):
     self.drafts: list[Draft] = []
     self._pair, self._people, self._tally, self._key = pair, people, tally, key
     self._rng = seeded("scene", key)
@@ -187,15 +209,23 @@ class Scene:
     rng = self._rng
     trusted = rng.random() < (0.6 if self._live else 0.66)
     role = _draw(rng, _TRUSTED if trusted else _UNTRUSTED)
-    wait = _draw(rng, dict.fromkeys((90, _DAY, 6 * _DAY, 25 * _DAY), 1.0))
+    wait = _draw(rng, dict.fromkeys((_DAY, 6 * _DAY, 25 * _DAY, 100 * _DAY), 1.0))
     arrival = self._arrival + int(wait * rng.uniform(0.3, 1.0))
     time = self._time(arrival, trusted)
     options = [option for which in (0, 1) if (option := self._option(which, role, time))]
     if not options:
       return
-    wants = {option: 1.0 / (1 + self._tally[option.action]) ** 2 for option in options}
+    look = _look(role, time, arrival, self._live)
+    wants = {option: self._want(look, option.action) for option in options}
     self._arrival = arrival
-    self._tell(_draw(rng, wants), role, time)
+    option = _draw(rng, wants)
+    self._tally.by_look[look, option.action] += 1
+    self._tell(option, role, time)
+
+  def _want(self, look: str, action: Action) -> float:
+    """How much a label is wanted: little where it is frequent, in all or among its look-alikes."""
+    tally = self._tally
+    return (1 + tally.by_action[action]) ** -0.5 * (1 + tally.by_look[look, action]) ** -3.0
 
   def _time(self, arrival: int, trusted: bool) -> int | None:
     """When the claim was observed: newer, older than the live entry, equal or unknown."""
@@ -204,14 +234,18 @@ class Scene:
       draw = rng.random()
       if draw < 0.16:
         return None
-      return arrival - int(rng.integers(30 * _DAY, 300 * _DAY)) if draw < 0.36 else arrival
+      return arrival - self._lateness() if draw < 0.36 else arrival
     entry = self._live.observed_at
     timing = _draw(rng, _TIMINGS if trusted else _UNTRUSTED_TIMINGS)
     if timing == "newer" or (entry is None and timing != "unknown"):
       return arrival
     if timing == "unknown" or entry is None:
       return None
-    return entry if timing == "equal" else entry - int(rng.integers(_DAY, 120 * _DAY))
+    return entry if timing == "equal" else entry - self._lateness()
+
+  def _lateness(self) -> int:
+    """Minutes; alike for what is new and what is outdated, so that they do not tell which."""
+    return int(self._rng.integers(_DAY, 150 * _DAY))
 
   def _option(self, which: int, role: str, time: int | None) -> _Option | None:
     """What telling text `which` now would be, None where it has no label."""
@@ -260,7 +294,7 @@ class Scene:
       subject=self._pair.subject,
     )
     self.drafts.append(Draft(self._arrival, claim))
-    self._tally[action] += 1
+    self._tally.by_action[action] += 1
     if action == Action.DEFER_VERIFY:
       self._pending[which] = claim
     if action in (Action.APPEND, Action.REVISE):

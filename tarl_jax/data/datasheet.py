@@ -51,6 +51,7 @@ class Build(NamedTuple):
   probes: Mapping[str, Mapping[str, float]]  # Macro F1 by probe and test
   audits: Sequence[Audit]
   digest: str  # of the examples
+  probe_seconds: float = 0.0  # of training; told at the end, not in the datasheet
 
 
 def describe(build: Build) -> str:

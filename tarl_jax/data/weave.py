@@ -6,18 +6,18 @@ of arrival and the final ids. Knows neither file formats nor labels.
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tarl_jax.data.construct import Draft, Pair, People, Scene, seeded
+from tarl_jax.data.construct import Draft, Pair, People, Scene, Tally, seeded
 from tarl_jax.data.linking import SAME_THING, Overlap
 from tarl_jax.data.record import Stream, check_executable
-from tarl_jax.types import Action
 
 MAX_CLAIMS = 700  # a stream
 MAX_SCENES = 110  # a stream without background
 MIN_SCENES = 12  # fewer are no further stream
 STEPS = (4, 7)  # claims a scene, the end exclusive
+_SPACING = 5 * 24 * 60  # minutes between the starts of scenes that stand alone, in the mean
 
 
 class Anchor(NamedTuple):
@@ -68,7 +68,7 @@ def _with_background(person: Person) -> Stream:
   drafts = list(person.background)
   by_key = {draft.claim.id: draft.claim for draft in drafts}
   texts = [draft.claim.text for draft in drafts]
-  tally = tally_of(drafts)
+  tally = Tally.of(drafts)
   for i in _shuffled(person, "anchors", len(person.anchors)):
     anchor = person.anchors[i]
     if len(drafts) + STEPS[1] > MAX_CLAIMS:
@@ -86,10 +86,14 @@ def _with_background(person: Person) -> Stream:
 
 def _scenes_alone(person: Person, pairs: list[Pair], number: int) -> Stream:
   drafts: list[Draft] = []
-  tally: collections.Counter[Action] = collections.Counter()
+  tally = Tally.of()
+  # The scenes run side by side, after all that their texts tell of: far apart, the first claim of
+  # a scene would be known by its time alone.
+  latest = max(pair.time for pair in pairs)
   for pair in pairs:
     key = f"{person.source}/{person.person}/scene/{number}/{pair.group}"
-    scene = Scene(pair, person.people_of(pair.subject), tally, key=key)
+    start = latest + int(seeded("start", key).integers(_SPACING * len(pairs)))
+    scene = Scene(pair._replace(time=start), person.people_of(pair.subject), tally, key=key)
     drafts += scene.play(int(seeded("steps", key).integers(*STEPS)))
   return finish_stream(f"{person.source}:{person.person}:{number}", person, drafts)
 
@@ -110,11 +114,6 @@ def _take_unrelated(pairs: list[Pair], overlap: Overlap) -> tuple[list[Pair], li
       told.append(pair)
       texts += pair.texts
   return told, rest
-
-
-def tally_of(drafts: Iterable[Draft]) -> collections.Counter[Action]:
-  """How often each label occurs."""
-  return collections.Counter(draft.claim.gold.action for draft in drafts if draft.claim.gold)
 
 
 def finish_stream(stream_id: str, person: Person, drafts: Sequence[Draft]) -> Stream:

@@ -3,6 +3,7 @@
 Owns what each probe may see. Training is in `baselines/probe.py`, limits in `data/audits.py`.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -43,7 +44,7 @@ class _Seen(NamedTuple):
 def probe_scores(
   train: Sequence[Part], tests: Mapping[str, Sequence[Part]], encoder: Encoder, config: Config
 ) -> Scores:
-  """Trains each probe once and scores it on every test.
+  """Trains each probe once, as many steps as the policy, and scores it on every test.
 
   Args:
     train: examples to learn from.
@@ -55,6 +56,7 @@ def probe_scores(
     Macro F1 by probe ("candidate-only", "source-only", "metadata-only") and test; NaN where a
     test has no example.
   """
+  config = dataclasses.replace(config, probe_steps=config.opt.steps)
   everything = [*train, *(part for test in tests.values() for part in test)]
   vectors = encode_sentences(
     {claim.text for part in everything for claim in part.stream.claims}, encoder
