@@ -14,7 +14,11 @@ PACKAGE = pathlib.Path(tarl_jax.__file__).parent
 
 # Each module of the core may import only those before it. `errors` is for everybody,
 # `files` for everybody but the core.
-CORE = ("errors", "files", "types", "ledgers", "actions", "settling", "quality", "rollout")
+CORE = tuple(
+  "errors files types ledgers actions settling quality by_claim worth episodes estimators "
+  "companions propensity governance governance_history governance_plan governance_step "
+  "rollout".split()
+)
 # Places that nothing else in the package may import.
 TOP = ("bench",)
 # What the encoders and the policy must not know.
