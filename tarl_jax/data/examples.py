@@ -183,19 +183,37 @@ def _text_signals(
         names.append((moment.candidate.text, entry.text))
       where.append((e, v, place[key]))
   claims = np.stack([lexical.claim_signals(parsed[moment.candidate.text]) for moment in moments])
-  if not place:
+  table = pair_table(names, parsed, texts, interaction)
+  pairs = np.zeros((len(moments), num_visible, table.shape[1]), np.float32)
+  if where:
+    e, v, row = np.array(where).T
+    pairs[e, v] = table[row]
+  return claims, pairs
+
+
+def pair_table(
+  pairs: Sequence[tuple[str, str]],
+  parsed: Mapping[str, lexical.Parsed],
+  texts: Texts,
+  interaction: PairSignals,
+) -> np.ndarray:
+  """Exact and late-interaction signals of pairs of texts; float32 [Q, P] in their order.
+
+  Args:
+    pairs: (candidate, entry), each distinct pair once; may be empty.
+    parsed: of every text of the pairs.
+    texts: holds every text of the pairs.
+    interaction: as for `featurize`.
+  """
+  if not pairs:
     width = len(lexical.PAIR_SIGNALS) + interaction(texts.encoding, np.zeros((1, 2), int)).shape[1]
-    return claims, np.zeros((len(moments), num_visible, width), np.float32)
+    return np.zeros((0, width), np.float32)
   default_idf = max(texts.idf.values(), default=1.0)
   exact = np.stack(
-    [lexical.pair_signals(parsed[a], parsed[b], texts.idf, default_idf) for a, b in names]
+    [lexical.pair_signals(parsed[a], parsed[b], texts.idf, default_idf) for a, b in pairs]
   )
-  late = interaction(texts.encoding, np.array(list(place), np.int64))
-  table = np.concatenate([exact, late], axis=1)
-  pairs = np.zeros((len(moments), num_visible, table.shape[1]), np.float32)
-  e, v, row = np.array(where).T
-  pairs[e, v] = table[row]
-  return claims, pairs
+  rows = np.array([(texts.row[a], texts.row[b]) for a, b in pairs], np.int64)
+  return np.concatenate([exact, interaction(texts.encoding, rows)], axis=1)
 
 
 def _labels(moments: Sequence[Moment], num_visible: int) -> Labels:
