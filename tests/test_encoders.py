@@ -13,6 +13,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.special
+from small_bert import TINY, tiny_tensors, write_tiny
 
 from tarl_jax.errors import InputError
 from tarl_jax.models import hashed
@@ -21,66 +22,6 @@ from tarl_jax.models.encoder import ENCODERS, make_encoder
 REFERENCE = pathlib.Path(__file__).parent / "data" / "minilm_reference.npz"
 ODD_TEXTS = ("", "  \n", "...", "\ud800 half a pair", "漢字かな", "naïve café 🙂", "x" * 3000)
 MANY = "the red boat is in the harbour and the blue boat is at sea ".split() * 40
-
-
-# The tiny model: random weights in the published layout, so that no test needs the real ones.
-
-TINY = {
-  "hidden_size": 12,
-  "intermediate_size": 20,
-  "num_hidden_layers": 2,
-  "num_attention_heads": 3,
-  "max_position_embeddings": 70,
-  "vocab_size": 24,
-  "type_vocab_size": 2,
-  "layer_norm_eps": 1e-12,
-  "hidden_act": "gelu",
-}
-
-
-def tiny_tensors() -> dict[str, np.ndarray]:
-  rng = np.random.default_rng(7)
-  hidden, inner = TINY["hidden_size"], TINY["intermediate_size"]
-  shapes: dict[str, tuple[int, ...]] = {
-    "embeddings.word_embeddings.weight": (TINY["vocab_size"], hidden),
-    "embeddings.position_embeddings.weight": (TINY["max_position_embeddings"], hidden),
-    "embeddings.token_type_embeddings.weight": (TINY["type_vocab_size"], hidden),
-    "embeddings.LayerNorm.weight": (hidden,),
-    "embeddings.LayerNorm.bias": (hidden,),
-  }
-  for index in range(TINY["num_hidden_layers"]):
-    at = f"encoder.layer.{index}."
-    for name in ("query", "key", "value"):
-      shapes[f"{at}attention.self.{name}.weight"] = (hidden, hidden)
-      shapes[f"{at}attention.self.{name}.bias"] = (hidden,)
-    shapes[at + "attention.output.dense.weight"] = (hidden, hidden)
-    shapes[at + "intermediate.dense.weight"] = (inner, hidden)
-    shapes[at + "intermediate.dense.bias"] = (inner,)
-    shapes[at + "output.dense.weight"] = (hidden, inner)
-    for name in ("attention.output.dense.bias", "output.dense.bias"):
-      shapes[at + name] = (hidden,)
-    for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-      shapes[f"{at}{name}.weight"] = shapes[f"{at}{name}.bias"] = (hidden,)
-  return {key: rng.normal(0, 0.6, shape).astype(np.float32) for key, shape in shapes.items()}
-
-
-def write_tiny(folder: pathlib.Path) -> pathlib.Path:
-  safetensors = pytest.importorskip("safetensors.numpy")
-  tokenizers = pytest.importorskip("tokenizers")
-  folder.mkdir(parents=True, exist_ok=True)
-  words = "[PAD] [UNK] [CLS] [SEP] the red boat is in harbour and blue at sea".split()
-  model = tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="[UNK]")
-  tokenizer = tokenizers.Tokenizer(model)
-  tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-  tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-    single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-  )
-  tokenizer.enable_padding(length=40)  # as in the published file: must be overridden
-  tokenizer.enable_truncation(20)
-  tokenizer.save(str(folder / "tokenizer.json"))
-  safetensors.save_file(tiny_tensors(), folder / "model.safetensors")
-  (folder / "config.json").write_text(json.dumps(TINY))
-  return folder
 
 
 @pytest.fixture(scope="module")
