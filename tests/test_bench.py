@@ -1,5 +1,6 @@
 """The benchmark's command line, its three forms, and what it prints."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -7,10 +8,12 @@ import sys
 import numpy as np
 import oracle
 import pytest
+from small_worth import SMALL as SMALL_WORTH
+from smoke_runs import compiled_once
 
 from tarl_jax import actions
 from tarl_jax.bench import __main__ as command
-from tarl_jax.bench import transitions
+from tarl_jax.bench import transitions, worth
 from tarl_jax.types import LedgerId
 
 SMALL = transitions.Sizes(steps=40, accepted=4, pending=2, history=3)
@@ -87,3 +90,45 @@ def test_each_record_is_one_line(monkeypatch, capsys):
     {"batch": 1},
     {"batch": 2},
   ]
+
+
+# Worth.
+
+
+@pytest.fixture(scope="module")
+def worth_records():
+  with compiled_once():
+    return [json.loads(json.dumps(r)) for r in worth.measure(SMALL_WORTH, 1, loop_episodes=30)]
+
+
+def test_each_experiment_has_a_record_and_all_four_another(worth_records):
+  assert [r["experiment"] for r in worth_records] == ["known", "mixed", "steered", "pair", "all"]
+  for record in worth_records:
+    assert list(record) == [
+      "bench", "experiment", "seeds", "episodes", "seconds", "numpy_loop_seconds", "numpy_loop",
+      "ratio", "compile_s", "dtype", "device",
+    ]  # fmt: skip
+    assert record["bench"] == "worth" and record["seeds"] == 3
+    assert record["seconds"] > 0 and record["ratio"] > 0
+  *parts, whole = worth_records
+  assert [r["episodes"] for r in worth_records] == [240, 240, 240, 120, 240]
+  assert all("30 episodes of 1 seed" in record["numpy_loop"] for record in worth_records)
+  for name in ("seconds", "numpy_loop_seconds", "compile_s"):
+    assert whole[name] == pytest.approx(sum(part[name] for part in parts), abs=0.03)
+
+
+def test_the_numpy_loops_count_every_retrieval():
+  """The same numbers of retrievals and, about, of successes as the programs have."""
+  rng = np.random.default_rng(0)
+  known = worth.loop_known(rng, SMALL_WORTH.known, 400)
+  np.testing.assert_allclose(known.sum((0, 1)), [400 * 3] * 3, rtol=1e-4)
+  mixed = worth.loop_mixed(rng, dataclasses.replace(SMALL_WORTH.mixed, effect=0.0), 1500)
+  assert mixed.sum() == 1500 * 3 and mixed[6:, :, 0].sum() == 0
+  success = mixed[:, 0].sum(0) / mixed.sum((0, 1))
+  np.testing.assert_allclose(success, [0.78, 0.28], atol=0.05)
+  steered = worth.loop_steered(rng, SMALL_WORTH.steered, 300)
+  np.testing.assert_array_equal(steered.sum((2, 3)), np.full((3, 3), 300 * 2))
+  assert steered[0, 0, :, 0].sum() > steered[0, 1, :, 0].sum()
+  together, _, alone = worth.loop_pair(rng, SMALL_WORTH.pair, 300)
+  np.testing.assert_array_equal(together[0], together[1])
+  np.testing.assert_allclose(alone[:, 0] / alone.sum(1), [0.9, 0.05], atol=0.08)

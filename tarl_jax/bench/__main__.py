@@ -7,11 +7,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from tarl_jax.bench import transitions
+from tarl_jax.bench import transitions, worth
 from tarl_jax.errors import InputError
 
 BENCHES: dict[str, Callable[[], Iterator[dict[str, object]]]] = {
   "transitions": transitions.run,
+  "worth": worth.run,
 }
 
 
