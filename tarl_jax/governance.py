@@ -32,7 +32,6 @@ from tarl_jax.types import (
   Action,
   Array,
   Claim,
-  Ledger,
   LedgerId,
   MemoryState,
   Row,
@@ -52,12 +51,6 @@ class GovernanceInfo(NamedTuple):
 
 
 Transition = tuple[MemoryState, Table, GovernanceInfo]
-
-
-def find(ledger: Ledger, claim_id: jax.Array) -> jax.Array:
-  """int32 []: the slot that holds the claim, NO_SLOT where none does."""
-  match = ledger.valid & (ledger.claim_id == claim_id)
-  return jnp.where(jnp.any(match), jnp.argmax(match).astype(jnp.int32), ledger.no_slot)
 
 
 def look_up(table: jax.Array, claim_id: jax.Array, missing: Array) -> jax.Array:
@@ -108,7 +101,8 @@ def file_claim(
     (next_state, next_worth, info); refused with `info.invalid` where `when` is false or the
     claim is in neither ledger.
   """
-  slot, pending_slot = find(state.accepted, claim_id), find(state.pending, claim_id)
+  slot = ledgers.find(state.accepted, claim_id)
+  pending_slot = ledgers.find(state.pending, claim_id)
   was_accepted = when & (slot != state.accepted.no_slot)
   was_pending = when & (pending_slot != state.pending.no_slot)
   accepted, entry = ledgers.take_row(state.accepted, slot, was_accepted)

@@ -14,7 +14,6 @@ from tarl_jax.governance import (
   GovernanceInfo,
   Table,
   Transition,
-  find,
   look_up,
   nothing_left,
   select,
@@ -67,7 +66,7 @@ def restore(state: MemoryState, worth: Table, claim_id: jax.Array, step: jax.Arr
     (next_state, next_worth, info); refused with `info.invalid` where the claim is not in
     History as DEPRECATED or EXPIRED, and with `info.overflow` where there is no room for it.
   """
-  row = ledgers.read_row(state.history, find(state.history, claim_id))
+  row = ledgers.read_row(state.history, ledgers.find(state.history, claim_id))
   known = (row.status == Status.DEPRECATED) | (row.status == Status.EXPIRED)
   to_pending = row.step < 0
   full_accepted = known & ~to_pending & ledgers.is_full(state.accepted)

@@ -80,6 +80,12 @@ def read_claim(ledger: Ledger, slot: jax.Array) -> jax.Array:
   return jnp.where(in_range, ledger.rows.at[0, slot].get(mode="clip"), NO_CLAIM)
 
 
+def find(ledger: Ledger, claim_id: jax.Array) -> jax.Array:
+  """int32 []: the slot that holds the claim, NO_SLOT where none does."""
+  match = ledger.valid & (ledger.claim_id == claim_id)
+  return jnp.where(jnp.any(match), jnp.argmax(match).astype(jnp.int32), ledger.no_slot)
+
+
 def write_row(ledger: Ledger, slot: jax.Array, row: Row, when: jax.Array) -> Ledger:
   """Puts `row` into `slot` where `when` is true; `written` is left as it is."""
   index = jnp.where(when, slot, ledger.no_slot)

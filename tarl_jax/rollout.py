@@ -8,12 +8,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tarl_jax import settling
+from tarl_jax import ledgers, settling
 from tarl_jax.types import (
   NO_CLAIM,
   Array,
   Claim,
-  Ledger,
   LedgerId,
   MemoryState,
   Settling,
@@ -43,18 +42,12 @@ class Step(NamedTuple):
 
 def find_slot(state: MemoryState, claim_id: Array) -> jax.Array:
   """int32 []: Accepted slot that holds the claim, NO_SLOT where none does."""
-  return _find(state.accepted, claim_id)
+  return ledgers.find(state.accepted, claim_id)
 
 
 def find_pending_slot(state: MemoryState, claim_id: Array) -> jax.Array:
   """int32 []: Pending slot that holds the claim, NO_SLOT where none does."""
-  return _find(state.pending, claim_id)
-
-
-def _find(ledger: Ledger, claim_id: Array) -> jax.Array:
-  match = ledger.valid & (ledger.claim_id == claim_id)
-  found = jnp.argmax(match).astype(jnp.int32)
-  return jnp.where(jnp.any(match), found, ledger.no_slot)
+  return ledgers.find(state.pending, claim_id)
 
 
 def rollout(state: MemoryState, transactions: Transactions) -> tuple[MemoryState, Step]:

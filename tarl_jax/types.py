@@ -79,7 +79,8 @@ class Row(NamedTuple):
   claim_id: jax.Array
   status: jax.Array
   link: jax.Array  # claim it replaced, was replaced by, or conflicts with; NO_CLAIM if none
-  step: jax.Array  # step of the stream at which the row was written
+  step: jax.Array  # step of the stream at which the row was written; ~step (negative) in a
+  # History row that expired out of Pending, so that it can go back there
 
 
 class Ledger(flax.struct.PyTreeNode, kw_only=True):

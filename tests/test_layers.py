@@ -17,7 +17,7 @@ PACKAGE = pathlib.Path(tarl_jax.__file__).parent
 CORE = tuple(
   "errors files types ledgers actions settling quality by_claim worth episodes estimators "
   "companions propensity governance governance_history governance_plan governance_step "
-  "rollout".split()
+  "retrieval rollout".split()
 )
 # Places that nothing else in the package may import.
 TOP = ("bench",)

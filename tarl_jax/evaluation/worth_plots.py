@@ -72,8 +72,9 @@ def _texts(config: WorthConfig, raw: Raw) -> Figure:
   axes.axvline(config.retrieval.change_at, color="grey", linewidth=1, label="the facts change")
   axes.set_xlabel("episodes")
   axes.set_ylabel("worth")
+  axes.set_ylim(0, 1.05)
   axes.set_title("5: worth of real texts")
-  axes.legend()
+  axes.legend(loc="center right")
   return figure
 
 
