@@ -402,7 +402,9 @@ def test_real_slices(data_dir):
   actions = collections.Counter(claim.gold.action for claim in claims)
   assert len({stream.person for stream in streams}) == 3
   assert 3000 <= len(claims) <= 6000 and max(len(s.claims) for s in streams) <= 700
-  assert all(actions[action] >= 0.12 * len(claims) for action in Action)
+  # The share that the benchmark asks of every class: labels are levelled among claims that look
+  # alike without their texts, which leaves fewer changes and more repeats.
+  assert all(actions[action] >= 0.08 * len(claims) for action in Action)
   assert max(actions.values()) <= 0.36 * len(claims)
   own = [c for c in claims if c.gold.provenance != "constructed"]
   points = sum(

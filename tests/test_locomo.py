@@ -344,8 +344,9 @@ def test_real_file(data_dir):
   actions = collections.Counter(claim.gold.action for claim in claims)
   assert len({stream.person for stream in streams}) == 10
   assert 8000 <= len(claims) <= 14000 and max(len(s.claims) for s in streams) <= 700
-  assert all(actions[action] >= 0.12 * len(claims) for action in Action)
-  assert max(actions.values()) <= 0.35 * len(claims)
+  # The share that the benchmark asks of every class, see test_halumem.
+  assert all(actions[action] >= 0.08 * len(claims) for action in Action)
+  assert max(actions.values()) <= 0.4 * len(claims)
   assert skips["dated session without turns"] == 16 and skips["evidence id malformed"] == 0
   kinds = collections.Counter(c.gold.kind for c in claims if c.gold.provenance == "derived")
   observed = kinds["new"] + kinds["new_turn"] + kinds["exact_repeat"]
