@@ -72,25 +72,37 @@ def places_of(memory: TrackedMemory, claims: jax.Array) -> jax.Array:
   return jnp.where(known[:, None], found, jnp.asarray(NOWHERE)[None])
 
 
-def _read_before_write(places: jax.Array) -> jax.Array:
-  """The places, int32 [n, 4], as they are.
+def _touched(
+  state: MemoryState,
+  is_append: jax.Array,
+  slot: jax.Array,
+  pending_slot: jax.Array,
+  info: TransitionInfo,
+  settled: TransitionInfo,
+) -> tuple[jax.Array, jax.Array]:
+  """Claims int32 [7] that a step may have moved, and where they are after it int32 [7, 4].
 
-  The sort by row number changes nothing, but XLA fuses no sort. Otherwise it reads `where`
-  once more in each fusion that needs a place, cannot tell that all of these come before the
-  write, and copies the whole of `where` twice at every step.
+  A step writes one slot of Accepted, two of Pending and two of History at most: the claims in
+  these afterwards, and the rows that left History, are all that can have moved. They are taken
+  as they are found, so that a refused transaction, too, leaves the truth.
   """
-  order = jnp.broadcast_to(jnp.arange(places.shape[0], dtype=jnp.int32)[:, None], places.shape)
-  return jax.lax.sort((order, places), dimension=0, num_keys=1)[1]
+  accepted, pending, history = state.accepted, state.pending, state.history
+  written = jnp.where(is_append, ledgers.count(accepted) - 1, slot)
+  newest = (ledgers.next_slot(history) - jnp.array([1, 2], jnp.int32)) % history.capacity
+  parts = (
+    _rows(accepted, LedgerId.ACCEPTED, written[None]),
+    _rows(pending, LedgerId.PENDING, jnp.stack([ledgers.count(pending) - 1, pending_slot])),
+    _rows(history, LedgerId.HISTORY, newest),
+  )
+  gone = jnp.stack([info.evicted.claim_id, settled.evicted.claim_id])
+  claims = jnp.concatenate([*(claims for claims, _ in parts), gone])
+  return claims, jnp.concatenate([*(places for _, places in parts), jnp.tile(NOWHERE, (2, 1))])
 
 
 def transact(
   memory: TrackedMemory, transaction: Transactions, step: jax.Array
 ) -> tuple[TrackedMemory, Executed]:
   """`settling.transact` by claim ids, with the place of every claim kept up to date. Unbatched.
-
-  A step writes one slot of Accepted, two of Pending and two of History at most: the claims in
-  these afterwards, and the rows that left History, are all that can have moved. They are
-  written as they are found, so that a refused transaction, too, leaves the truth.
 
   Args:
     memory: before the step.
@@ -101,8 +113,9 @@ def transact(
     (memory, executed), in O(1) of the stream's length.
   """
   state = memory.state
+  # Both at once, and no second time: XLA copies all of `where` at each step if it cannot tell
+  # that every reading comes before the write.
   found = places_of(memory, jnp.stack([transaction.target, transaction.resolves]))
-  found = _read_before_write(found)
   is_accepted = found[0, LEDGER] == LedgerId.ACCEPTED
   slot = jnp.where(is_accepted, found[0, SLOT], state.accepted.no_slot)
   is_pending = found[1, LEDGER] == LedgerId.PENDING
@@ -112,18 +125,8 @@ def transact(
     state, transaction.action, slot, claim, Settling(pending_slot, transaction.outcome)
   )
   missing = (transaction.resolves != NO_CLAIM) & (pending_slot == state.pending.no_slot)
-  accepted, pending, history = next_state.accepted, next_state.pending, next_state.history
-  last = ledgers.count(accepted) - 1
-  written = jnp.where(transaction.action == Action.APPEND, last, slot)
-  newest = (ledgers.next_slot(history) - jnp.array([1, 2], jnp.int32)) % history.capacity
-  parts = (
-    _rows(accepted, LedgerId.ACCEPTED, written[None]),
-    _rows(pending, LedgerId.PENDING, jnp.stack([ledgers.count(pending) - 1, pending_slot])),
-    _rows(history, LedgerId.HISTORY, newest),
-  )
-  gone = jnp.stack([info.evicted.claim_id, settled.evicted.claim_id])
-  touched = jnp.concatenate([*(claims for claims, _ in parts), gone])
-  places = jnp.concatenate([*(rows for _, rows in parts), jnp.tile(NOWHERE, (2, 1))])
-  where = memory.where.at[touched].set(places, mode="drop")
   settled = settled._replace(invalid=settled.invalid | missing)
+  is_append = transaction.action == Action.APPEND
+  touched, places = _touched(next_state, is_append, slot, pending_slot, info, settled)
+  where = memory.where.at[touched].set(places, mode="drop")
   return TrackedMemory(state=next_state, where=where), Executed(found[0], info, settled, touched)

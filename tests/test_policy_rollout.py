@@ -214,7 +214,7 @@ def test_the_work_of_a_step_does_not_grow_with_the_stream():
   assert made == ["scatter", "scatter"]
   loops, _ = compiled().as_text().split("ENTRY ")
   assert f"s32[{PADDED},4]" in loops
-  assert f"s32[{PADDED},4]{{1,0}} copy(" not in loops  # see `tracking._read_before_write`
+  assert f"s32[{PADDED},4]{{1,0}} copy(" not in loops
 
 
 @pytest.mark.parametrize("size", [5, 8])
