@@ -35,7 +35,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from tarl_jax.models.policy import Decision, PolicyOutput, decide, executable
+from tarl_jax.models.policy import Decision, PolicyOutput, decide
 from tarl_jax.quality import LedgerWeights
 from tarl_jax.types import NUM_ACTIONS, Action, Array
 
@@ -119,8 +119,9 @@ def decode(output: PolicyOutput, num_accepted: Array, temperature: Array, costs:
   belief = beliefs(output, num_accepted, temperature)
   slots = jnp.argmax(belief.target, axis=-1).astype(jnp.int32)
   at_best = jnp.take_along_axis(expected_costs(belief, costs), slots[:, None], axis=-1)[:, 0]
-  expected = jnp.where(executable(num_accepted), at_best, jnp.inf)
-  action = jnp.argmin(expected).astype(jnp.int32)
+  # With nothing accepted, revise and reject_conflict have no slot that could be right: they cost
+  # at least what append and noop do, which come first.
+  action = jnp.argmin(at_best).astype(jnp.int32)
   forced = jnp.where(jnp.arange(NUM_ACTIONS) == action, 0.0, -jnp.inf)
   settled = decide(output._replace(action_logits=forced), num_accepted, jnp.float32(1))
   return settled._replace(action=action, position=slots[action], probabilities=belief.action)

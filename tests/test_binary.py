@@ -17,13 +17,14 @@ from test_judging import CAPACITIES, split_of
 
 from tarl_jax import quality
 from tarl_jax.actions import execute_all
-from tarl_jax.baselines.signals import Thresholds
+from tarl_jax.baselines.signals import Thresholds, similarity
 from tarl_jax.evaluation.binary import (
   best_executor,
   best_share,
   binary_table,
   bound,
   format_binary,
+  observations,
 )
 from tarl_jax.inputs import Labels
 from tarl_jax.ledgers import init_state
@@ -347,6 +348,22 @@ def test_the_table_on_a_split_in_full_sight(split, table):
   similar = table["best executor: bit, similarity"]
   assert 0 < heuristic <= similar["bound"]["mean"] < 1
   assert ceiling <= similar["bound"]["mean"] + 1e-9
+
+
+def test_what_the_best_executors_observe(split):
+  """Similarities in three steps; and a target counts where it is an Accepted entry in sight."""
+  cells = observations(split, Thresholds(related=0.4, same=0.6))
+  assert cells["best executor: bit"] is None
+  told = cells["best executor: bit, whether it has a target"]
+  similar = cells["best executor: bit, similarity"]
+  nearest = similarity(split.inputs).max(1)
+  pending = 0
+  for row, moment in enumerate(split.moments):
+    accepted = {entry.id for entry in moment.entries[: moment.num_accepted]}
+    assert told[row] == (moment.gold.target in accepted)
+    pending += moment.gold.target in {entry.id for entry in moment.entries} - accepted
+    assert similar[row] == int(nearest[row] >= 0.4) + int(nearest[row] >= 0.6)
+  assert pending and told.any() and not told.all()
 
 
 def test_the_table_as_text(table):

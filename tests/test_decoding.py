@@ -180,6 +180,16 @@ def test_the_most_probable_action_can_be_the_dearest():
   assert chosen(output, 2, Costs()) == (APPEND, NONE)
 
 
+def test_with_nothing_accepted_nothing_is_revised_or_rejected():
+  """Whatever the beliefs say: here all but sure of it, with two entries in Pending."""
+  for action in (REVISE, REJECT):
+    p = [0.01] * 5
+    p[action] = 0.96
+    output = output_by_hand(p, [0.5, 0.4, 0, 0, 0.1])
+    for weights in ((1.0, 1.0, 1.0), (8.0, 8.0, 0.5), (0.0, 1.0, 0.0), (0.0, 0.0, 0.0)):
+      assert chosen(output, 0, Costs(LedgerWeights(*weights)))[0] in (APPEND, NOOP, DEFER)
+
+
 def test_a_deferred_claim_about_a_pending_entry_is_linked_to_none():
   """Position 0 is Accepted, 1 to 3 are Pending: 0.4 against 0.6 in all."""
   output = output_by_hand([0, 0, 0, 0, 1], [0.4, 0.3, 0.2, 0, 0.1])

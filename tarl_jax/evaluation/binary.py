@@ -120,7 +120,7 @@ def binary_table(
     "gold write/hold, plain": ([write_hold_plain(inputs, labels)], no_bound),
     "gold write/hold, heuristic": ([write_hold_heuristic(inputs, labels, thresholds)], no_bound),
   }
-  for name, cells in _observations(split, thresholds).items():
+  for name, cells in observations(split, thresholds).items():
     rows[name] = ([best_executor(labels, weight, cells)], bound(labels, weight, cells))
   rows |= {"policy": (list(policy), no_bound), "five-way oracle": ([oracle(labels)], no_bound)}
   table: Table = {}
@@ -133,7 +133,7 @@ def binary_table(
   return table
 
 
-def _observations(split: Split, thresholds: Thresholds) -> dict[str, np.ndarray | None]:
+def observations(split: Split, thresholds: Thresholds) -> dict[str, np.ndarray | None]:
   """Cells of the best executors: nothing but the bit; what the heuristic executor looks at,
   too; and whether gold has an Accepted target in sight, which no executor is told."""
   nearest = similarity(split.inputs).max(1)
