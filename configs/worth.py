@@ -2,7 +2,7 @@
 
 python eval.py --config=configs/worth.py --workdir=runs/worth
 
-Two CPU cores, 5 minutes, nearly all of it compiling; --config.sensitivity=False halves it.
+Two CPU cores, 5 to 10 minutes, most of it compiling; --config.sensitivity=False is quicker.
 Every choice that the paper leaves open is a setting, described in
 tarl_jax/experiments/config.py. Experiment 5 uses MiniLM where its weights are found.
 

@@ -63,6 +63,7 @@ STEERED: tuple[Variation, ...] = (
   {"exploration": 0.3},
   {"candidates": 12},
   {"candidates": 100},
+  {"candidates": 100, "exploration": 0.0},  # nothing but worth decides: this does collapse
   {"retrieved": 4},
   {"effect": 0.5},
 )
@@ -191,6 +192,7 @@ def _label(variation: Variation) -> str:
 
 
 def _is_allowed(config: WorthConfig, group: str, variation: Variation) -> bool:
-  values = {name: value for name, value in variation.items() if name != _TIMES}
-  changed = dataclasses.replace(getattr(config, group), **values)
-  return all(holds for holds, *_ in checks(dataclasses.replace(config, **{group: changed})))
+  values = dict(variation)
+  episodes = config.episodes * values.pop(_TIMES, 1)
+  changed = {group: dataclasses.replace(getattr(config, group), **values), "episodes": episodes}
+  return all(holds for holds, *_ in checks(dataclasses.replace(config, **changed)))
